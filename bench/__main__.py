@@ -1,0 +1,72 @@
+"""Runs the benchmarks, prints the table, writes the results: `python -m bench --help`."""
+
+import argparse
+import importlib
+import sys
+import time
+
+from bench import machine, report
+from bench.figure import Effort, Figure
+
+BENCHES = ("check_limit", "five_limits", "empty_call", "tail", "memory", "many_rules", "http_check")
+OTHER_CORES_MAX = 0.05
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Headgate's benchmarks, as ratios.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which to run (all by default): {', '.join(BENCHES)}")
+    parser.add_argument("--list", action="store_true", help="name the benchmarks and stop")
+    parser.add_argument("--quick", action="store_true", help="prove that they work; the numbers mean nothing")
+    parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md from this run")
+    parser.add_argument("--docs-only", action="store_true", help="write docs/benchmarks.md from the last run")
+    arguments = parser.parse_args()
+    unknown = sorted(set(arguments.names) - set(BENCHES))
+    if unknown:
+        parser.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(BENCHES)}")
+    return arguments
+
+
+def _run(names: list[str], effort: Effort) -> list[Figure]:
+    figures: list[Figure] = []
+    print(report.heading(), flush=True)
+    for name in names:
+        for figure in importlib.import_module(f"bench.{name}").run(effort):
+            figures.append(figure)
+            print(report.row(figure), flush=True)
+    return figures
+
+
+def main() -> int:
+    arguments = _arguments()
+    if arguments.list:
+        print("\n".join(BENCHES))
+        return 0
+    if arguments.docs_only:
+        print(f"wrote {report.write_page()}")
+        return 0
+    described = machine.describe()
+    start, others = time.monotonic(), machine.OtherWork()
+    names = arguments.names or list(BENCHES)
+    figures = _run(names, Effort(arguments.quick))
+    other_cores = others.cores()
+    described["other work meanwhile"] = f"{other_cores:.0%} of a core"
+    if other_cores > OTHER_CORES_MAX:
+        print(
+            f"warning: other programs used {other_cores:.0%} of a core meanwhile: measure again",
+            file=sys.stderr,
+        )
+    partial = set(names) != set(BENCHES)
+    results = report.write_results(figures, described, time.monotonic() - start, arguments.quick, partial)
+    print(f"wrote {results}")
+    if arguments.write_docs and (partial or arguments.quick):
+        print("docs/benchmarks.md is left as it is: only a full run may change it")
+    elif arguments.write_docs:
+        print(f"wrote {report.write_page()}")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (RuntimeError, ValueError) as error:
+        sys.exit(f"bench: {error}")

@@ -1,0 +1,105 @@
+"""Results as a table for people, as JSON for machines, and as a page of the documentation."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.figure import Figure, figure_from_json
+from bench.processes import OUT, REPOSITORY
+
+RESULTS = OUT / "results.json"
+PAGE = REPOSITORY / "docs" / "benchmarks.md"
+NOTES = REPOSITORY / "bench" / "notes.md"
+TEMPLATE = REPOSITORY / "bench" / "page.md"
+NAME_WIDTH = 70
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _value(figure: Figure) -> str:
+    return f"{_number(figure.measured)} {figure.unit}"
+
+
+def _target(figure: Figure) -> str:
+    if figure.target is None:
+        return "—"
+    return f"{'≥' if figure.at_least else '≤'} {figure.target:g} {figure.unit}"
+
+
+def _met(figure: Figure) -> str:
+    return {True: "yes", False: "NO", None: "—"}[figure.met]
+
+
+def _raw(figure: Figure) -> str:
+    return ", ".join(
+        f"{name} {value if isinstance(value, str) else _number(value)}" for name, value in figure.raw.items()
+    )
+
+
+def row(figure: Figure) -> str:
+    """The figure on one line, what it was made from on the next."""
+    line = f"{figure.name:<{NAME_WIDTH}} {_value(figure):>11} {_target(figure):>10}  {_met(figure)}"
+    return f"{line}\n    {_raw(figure)}" if figure.raw else line
+
+
+def heading() -> str:
+    return f"{'figure':<{NAME_WIDTH}} {'measured':>11} {'target':>10}  met"
+
+
+def write_results(
+    figures: Sequence[Figure], machine: Mapping[str, str], seconds: float, quick: bool, partial: bool
+) -> Path:
+    OUT.mkdir(exist_ok=True)
+    results = {
+        "machine": dict(machine),
+        "quick": quick,
+        "partial": partial,
+        "seconds": round(seconds, 1),
+        "figures": [figure.as_json() for figure in figures],
+    }
+    RESULTS.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+    return RESULTS
+
+
+def _page_table(figures: Sequence[Figure]) -> str:
+    lines = ["| figure | measured | target | met |", "|---|---:|---:|---|"]
+    lines += [f"| {f.name} | {_value(f)} | {_target(f)} | {_met(f)} |" for f in figures]
+    return "\n".join(lines)
+
+
+def _page_raw(figures: Sequence[Figure]) -> str:
+    return "\n".join(f"- {f.name}: {_raw(f)}" for f in figures if f.raw)
+
+
+def _page_summary(figures: Sequence[Figure]) -> str:
+    judged = [f for f in figures if f.met is not None]
+    missed = [f.name for f in judged if not f.met]
+    summary = f"{len(judged) - len(missed)} of {len(judged)} targets met."
+    return summary + (f" Missed: {'; '.join(missed)}." if missed else "")
+
+
+def write_page() -> Path:
+    """The documentation page, from the last results, unless they are of a quick or a partial run."""
+    if not RESULTS.exists():
+        raise ValueError("there are no results yet: run `make bench` first")
+    results: dict[str, Any] = json.loads(RESULTS.read_text())
+    if results["quick"] or results["partial"]:
+        raise ValueError("the last run was quick or partial: run `make bench` in full first")
+    figures = [figure_from_json(fields) for fields in results["figures"]]
+    machine = "\n".join(f"- {name}: {value}" for name, value in results["machine"].items())
+    notes = f"\n## Notes on these figures\n{NOTES.read_text().strip()}\n" if NOTES.exists() else ""
+    page = TEMPLATE.read_text()
+    for hole, text in (
+        ("{{summary}}", _page_summary(figures)),
+        ("{{table}}", _page_table(figures)),
+        ("{{machine}}", machine),
+        ("{{seconds}}", f"{results['seconds']:.0f}"),
+        ("{{raw}}", _page_raw(figures)),
+        ("{{notes}}", notes),
+    ):
+        page = page.replace(hole, text)
+    PAGE.write_text(page.rstrip() + "\n")
+    return PAGE

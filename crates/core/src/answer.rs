@@ -1,0 +1,191 @@
+//! From a verdict to what a client sees: headers and bodies, as pure functions.
+
+use crate::algorithm::NEVER;
+use crate::quota::Quota;
+use crate::rule_index::RuleSet;
+use crate::verdict::{LimitResult, Verdict};
+use std::fmt::Write;
+
+/// Which header families are sent, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct HeaderOptions {
+    pub x_ratelimit: bool,
+    pub ietf: bool,
+    pub draft: Draft,
+    /// The part of the wait by which clients are spread: 0.1 adds up to 10%.
+    pub jitter: f64,
+}
+
+impl Default for HeaderOptions {
+    fn default() -> Self {
+        Self { x_ratelimit: true, ietf: true, draft: Draft::Eleven, jitter: 0.1 }
+    }
+}
+
+/// Drafts of the IETF's RateLimit fields that differ in what `t` says: the time until more quota comes (10), or the
+/// window within which there is no more than what is left (11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Draft {
+    Ten,
+    Eleven,
+}
+
+/// A verdict together with the rules it was made by.
+#[derive(Clone, Copy)]
+pub struct Answer<'a> {
+    pub rules: Option<&'a RuleSet>,
+    pub verdict: &'a Verdict,
+}
+
+impl<'a> Answer<'a> {
+    /// Whole seconds to wait, rounded up, spread by the jitter; none when allowed or when waiting never helps.
+    pub fn retry_after_s(&self, jitter: f64) -> Option<u64> {
+        let verdict = self.verdict;
+        if verdict.allowed {
+            return None;
+        }
+        if let Some(fixed) = self.response(verdict.rule).and_then(|response| response.retry_after_s) {
+            return Some(u64::from(fixed));
+        }
+        if verdict.retry_after_us == NEVER {
+            return None;
+        }
+        // At least within a second, so that even short waits do not end together.
+        let spread_us = if jitter > 0.0 { (verdict.retry_after_us as f64 * jitter).max(1e6) } else { 0.0 };
+        let part = (verdict.seed() >> 11) as f64 / (1_u64 << 53) as f64;
+        let wait_us = verdict.retry_after_us.saturating_add((spread_us * part) as u64);
+        Some(wait_us.div_ceil(1_000_000).max(1))
+    }
+
+    /// Headers for the response, in order.
+    pub fn headers(&self, options: &HeaderOptions) -> Vec<(&'static str, String)> {
+        let mut headers = Vec::new();
+        let retry_after_s = self.retry_after_s(options.jitter);
+        if let Some(seconds) = retry_after_s {
+            headers.push(("Retry-After", seconds.to_string()));
+        }
+        let Some(binding) = self.verdict.binding() else { return headers };
+        let hide = self.response(binding.rule).is_some_and(|response| response.hide_remaining);
+        if options.x_ratelimit {
+            headers.push(("X-RateLimit-Limit", binding.quota.capacity.to_string()));
+            if !hide {
+                headers.push(("X-RateLimit-Remaining", binding.measure.remaining.to_string()));
+            }
+            headers.push(("X-RateLimit-Reset", seconds_up(binding.measure.reset_after_us).to_string()));
+            if let Some(seconds) = retry_after_s {
+                headers.push(("X-RateLimit-Retry-After", seconds.to_string()));
+            }
+        }
+        if options.ietf {
+            let enforced = self.verdict.results.iter().filter(|result| !result.shadow);
+            let policies: Vec<String> = enforced.map(|result| self.policy(result)).collect();
+            headers.push(("RateLimit-Policy", policies.join(", ")));
+            if !hide {
+                headers.push(("RateLimit", self.service_limit(binding, options.draft, retry_after_s)));
+            }
+        }
+        headers
+    }
+
+    /// The JSON body of a refusal.
+    pub fn body(&self, problem: bool, jitter: f64) -> String {
+        let retry_after_s = self.retry_after_s(jitter);
+        let status = self.verdict.status;
+        let message = self.response(self.verdict.rule).and_then(|response| response.message.as_deref());
+        let retry = retry_after_s.map_or("null".to_string(), |seconds| seconds.to_string());
+        let is_blocked = self.verdict.path == crate::verdict::Path::Blocked;
+        if !problem {
+            let error = message.unwrap_or(if is_blocked { "Request blocked" } else { "Rate limit exceeded" });
+            return format!(r#"{{"error": {}, "retry_after": {retry}}}"#, json_text(error));
+        }
+        let (kind, title) = match (is_blocked, self.verdict.degraded) {
+            (true, _) => ("about:blank", "Request blocked"),
+            (false, true) => (
+                "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+                "Request cannot be satisfied due to temporary server capacity constraints",
+            ),
+            (false, false) => (
+                "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                "Request cannot be satisfied as assigned quota has been exceeded",
+            ),
+        };
+        let mut body = format!(r#"{{"type": {}, "title": {}, "status": {status}"#, json_text(kind), json_text(title));
+        if let Some(message) = message {
+            let _ = write!(body, r#", "detail": {}"#, json_text(message)); // Writing to a String cannot fail.
+        }
+        let _ = write!(body, r#", "retry_after": {retry}"#);
+        if !is_blocked {
+            let violated = self.verdict.results.iter().filter(|result| !result.shadow && !result.allowed());
+            let names: Vec<String> = violated.map(|result| json_text(&self.policy_name(result))).collect();
+            let _ = write!(body, r#", "violated-policies": [{}]"#, names.join(", "));
+        }
+        body.push('}');
+        body
+    }
+
+    fn policy(&self, result: &LimitResult) -> String {
+        let Quota { capacity, .. } = result.quota;
+        let window_s = seconds_up(result.quota.full_window_us()).max(1);
+        format!("{};q={capacity};w={window_s}", structured_text(&self.policy_name(result)))
+    }
+
+    fn service_limit(&self, result: &LimitResult, draft: Draft, retry_after_s: Option<u64>) -> String {
+        let next_us = if result.allowed() { result.measure.next_after_us } else { result.wait_us };
+        let t = match draft {
+            Draft::Ten => seconds_up(next_us),
+            Draft::Eleven => next_us / 1_000_000,
+        };
+        let name = structured_text(&self.policy_name(result));
+        let remaining = result.measure.remaining;
+        if result.wait_us == NEVER {
+            return format!("{name};r={remaining}");
+        }
+        // The fields must not contradict Retry-After.
+        let t = retry_after_s.map_or(t, |retry_after_s| t.min(retry_after_s));
+        format!("{name};r={remaining};t={t}")
+    }
+
+    /// A limit's name as a policy: its rule's, with the label where the rule has several limits.
+    fn policy_name(&self, result: &LimitResult) -> String {
+        let (Some(rules), Some(rule)) = (self.rules, result.rule) else {
+            let several = self.verdict.results.len() > 1;
+            return if several { format!("default.{}", result.nth) } else { "default".to_string() };
+        };
+        let limits = &rules.record(rule).limits;
+        match limits.len() {
+            1 => rules.name(rule).to_string(),
+            _ => format!("{}.{}", rules.name(rule), limits[usize::from(result.nth)].label),
+        }
+    }
+
+    fn response(&self, rule: Option<u32>) -> Option<&'a crate::rule::Response> {
+        Some(&self.rules?.record(rule?).template.response)
+    }
+}
+
+#[inline]
+fn seconds_up(us: u64) -> u64 {
+    us.div_ceil(1_000_000)
+}
+
+/// A string of HTTP structured fields: printable ASCII; the rest, and `%` itself, is percent-encoded.
+fn structured_text(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => quoted.extend(['\\', byte as char]),
+            0x20..=0x7e if byte != b'%' => quoted.push(byte as char),
+            _ => {
+                let _ = write!(quoted, "%{byte:02X}");
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// A JSON string.
+pub fn json_text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

@@ -1,0 +1,67 @@
+use super::*;
+
+fn mistakes(document: &str) -> Vec<String> {
+    read_document(document).unwrap_err().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_plain_document_is_read() {
+    let document = read_document(
+        r#"{"rules": [
+            {"name": "free-login", "match": {"tier": "free", "endpoint": "/api/v1/login", "method": "post"},
+             "by": "user", "limit": "5/minute"},
+            {"name": "org", "by": ["org"], "limit": ["100/second burst 200", "50000/hour"], "class": "paid"},
+            {"name": "bad", "match": {"ip": "203.0.113.0/24"}, "action": "block", "until": "2027-01-31T12:00:00Z"}],
+          "overrides": [{"user": 42, "tier": "gold", "limit": "10/second", "block": {"reason": "fraud"}}]}"#,
+    )
+    .unwrap();
+    assert_eq!(document.rules.len(), 3);
+    assert_eq!(document.rules[0].matches.method, ["POST"]);
+    assert_eq!(document.rules[1].limits.len(), 2);
+    assert_eq!(&*document.rules[1].limits[1].label, "1");
+    assert_eq!(document.overrides[0].rules.len(), 2);
+}
+
+#[test]
+fn every_mistake_is_listed_with_its_place() {
+    let found = mistakes(
+        r#"{"rules": [
+            {"name": "a", "by": "user", "limit": "5/fortnight"},
+            {"name": "a", "by": "user", "limit": "5/minute", "algoritm": "gcra"},
+            {"name": "c", "match": {"endpoint": "login"}, "by": "ip", "limit": "1/second"},
+            {"name": "d", "action": "block", "by": "ip"},
+            {"name": "e", "action": "queue", "by": "ip", "limit": "1/second"},
+            {"by": "ip", "limit": "1/second"},
+            {"name": "f", "by": "ip", "limit": 5, "priority": "high", "enabled": "yes"}]}"#,
+    );
+    for expected in [
+        "rules[0].limit: `5/fortnight` is not a limit: `fortnight` is not a unit",
+        "rules[1].algoritm: `algoritm` is not known here; did you mean `algorithm`?",
+        "rules[1].name: `a` is the name of rules[0] already",
+        "rules[2].match.endpoint: `login` must start with `/`",
+        "rules[3].by: a rule with `action: block` takes no `by`",
+        "rules[4].action: `queue` is not yet available",
+        "rules[5]: a rule needs a `name`",
+        "rules[6].limit: expected a limit such as `5/minute`, got the number 5",
+        "rules[6].priority: expected a whole number",
+        "rules[6].enabled: expected true or false, got `yes`",
+    ] {
+        assert!(found.iter().any(|mistake| mistake.starts_with(expected)), "{expected}\n{found:#?}");
+    }
+}
+
+#[test]
+fn tiers_are_checked_when_the_document_lists_them() {
+    let found = mistakes(
+        r#"{"tiers": ["free", "gold"],
+            "rules": [{"name": "a", "match": {"tier": "golf"}, "by": "user", "limit": "5/minute"}]}"#,
+    );
+    assert_eq!(found, ["rules[0].match.tier: `golf` is not one of this document's tiers (free, gold)"]);
+}
+
+#[test]
+fn garbage_is_a_mistake_not_a_crash() {
+    for text in ["", "null", "[]", "5", "{\"rules\": 5}", "{\"rules\": [5, null, []]}", "{\"rule\": []}"] {
+        assert!(read_document(text).is_err(), "{text}");
+    }
+}

@@ -1,0 +1,439 @@
+//! Where versions of the rules are made.
+
+use super::patterns::{self, Patterns};
+use super::records::{BuiltLimit, LimitSet, PATTERNS_MAX, RankedKey, Record, RecordParts, Records, Template};
+use super::set::{
+    BY_DOMAIN, BuiltBy, COUNTER_DOMAIN, DESCRIPTOR_DOMAIN, LABEL_DOMAIN, NAME_DOMAIN, RuleSet, SHAPE_DOMAIN,
+    SeededShape, Shape, dim_domain,
+};
+use super::table::{Entry, Table};
+use crate::facts::Dim;
+use crate::hash::{Hash, Keyed};
+use crate::net::{self, Cidr};
+use crate::path::{Pattern, PatternKind};
+use crate::rule::{Action, By, Limit, Match, Override, Principal, Rule};
+use hashbrown::HashTable;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Groups metrics tell apart; the rest are [`OTHER_GROUP`].
+pub const GROUPS_MAX: usize = 1_000;
+pub const OTHER_GROUP: u16 = 0;
+/// Different `by`s one rule set may have: a request meets at most one rule of each, shadow rules apart.
+const BYS_MAX: usize = 256;
+/// Different shapes one rule set may have: each costs every request a look-up.
+const SHAPES_MAX: usize = 1_024;
+
+/// Set on entries of `block` and `allow` rules.
+pub(super) const DECIDES_ALONE: u16 = 1;
+/// Set on entries of shadow rules.
+pub(super) const SHADOW: u16 = 2;
+
+/// Why a rule could not be taken in. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BookError(pub String);
+
+impl fmt::Display for BookError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BookError {}
+
+pub struct RuleBook {
+    set: RuleSet,
+    names: HashTable<u32>,
+    shape_seeds: HashMap<Shape, Hash>,
+    pattern_numbers: HashMap<Hash, u32>,
+    /// How many rules use each pattern, by number less one.
+    pattern_uses: Vec<(usize, Arc<Pattern>)>,
+    templates: HashMap<Arc<Template>, ()>,
+    limit_sets: HashMap<Arc<LimitSet>, ()>,
+    by_numbers: HashMap<By, u16>,
+    group_numbers: HashMap<Arc<str>, u16>,
+    tier_numbers: HashMap<Arc<str>, u32>,
+    patterns_changed: bool,
+}
+
+impl RuleBook {
+    pub fn new(keyed: Keyed) -> Self {
+        let other: Arc<str> = "other".into();
+        let set = RuleSet {
+            keyed,
+            shapes: Arc::default(),
+            patterns: Arc::default(),
+            table: Table::default(),
+            records: Records::default(),
+            bys: Arc::default(),
+            needed: 0,
+            tiers: Table::default(),
+            tier_names: Arc::default(),
+            groups: Arc::new(vec![other.clone()]),
+            version: 0,
+        };
+        Self {
+            set,
+            names: HashTable::new(),
+            shape_seeds: HashMap::new(),
+            pattern_numbers: HashMap::new(),
+            pattern_uses: Vec::new(),
+            templates: HashMap::new(),
+            limit_sets: HashMap::new(),
+            by_numbers: HashMap::new(),
+            group_numbers: HashMap::from([(other, OTHER_GROUP)]),
+            tier_numbers: HashMap::new(),
+            patterns_changed: false,
+        }
+    }
+
+    /// An empty book under the same hash key, whose versions continue these.
+    pub fn fresh(&self) -> Self {
+        let mut book = Self::new(self.set.keyed.clone());
+        book.set.version = self.set.version;
+        book
+    }
+
+    /// The rules as they are now, as an immutable version with the next number.
+    pub fn publish(&mut self) -> Arc<RuleSet> {
+        if std::mem::take(&mut self.patterns_changed) {
+            let used = self.pattern_uses.iter().filter(|(uses, _)| *uses > 0);
+            let patterns = used.map(|(_, pattern)| pattern.clone());
+            self.set.patterns = Arc::new(Patterns::new(&self.set.keyed, patterns));
+        }
+        self.set.version += 1;
+        Arc::new(self.set.clone())
+    }
+
+    /// Gives back what loading in bulk left unused.
+    pub fn shrink(&mut self) {
+        self.set.records.shrink();
+    }
+
+    pub fn contains(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// Adds a rule, or replaces the one of that name.
+    pub fn put(&mut self, rule: &Rule) -> Result<(), BookError> {
+        self.check_room(rule)?;
+        self.remove(&rule.name);
+        let keyed = self.set.keyed.clone();
+        let combinations = if rule.enabled { combinations(&rule.matches) } else { Vec::new() };
+        let mut keys: Vec<RankedKey> = Vec::with_capacity(combinations.len());
+        for combination in &combinations {
+            let seed = self.seed_of_shape(combination.shape());
+            let key = combination.key(&keyed, seed);
+            if !keys.iter().any(|ranked| ranked.key == key) {
+                let pattern = combination.endpoint.map_or(0, |pattern| self.use_pattern(&keyed, pattern));
+                keys.push(RankedKey::new(key, combination.rank(), pattern));
+            }
+        }
+        let by = self.number_of_by(&rule.by);
+        let template = Template {
+            by,
+            action: rule.action,
+            until_us: rule.until_us,
+            response: rule.response.clone(),
+            on_store_failure: rule.on_store_failure,
+            precision: rule.precision,
+        };
+        let counter = rule.counter.as_deref().unwrap_or(&rule.name);
+        let record = Record::new(RecordParts {
+            group: self.number_of_group(rule.group.as_deref().unwrap_or(&rule.name)),
+            priority: rule.priority,
+            keys,
+            counter: keyed.mix(keyed.text(COUNTER_DOMAIN, counter), self.set.bys[usize::from(by)].hash),
+            template: shared(&mut self.templates, template),
+            limits: self.limit_set(&rule.limits),
+        });
+        let flags = match rule.action {
+            Action::Block | Action::Allow => DECIDES_ALONE,
+            Action::Shadow => SHADOW,
+            Action::Throttle => 0,
+        };
+        let keys: Vec<Hash> = record.keys().map(|ranked| ranked.key).collect();
+        let id = self.set.records.insert(&rule.name, record);
+        for key in keys {
+            self.set.table.insert(Entry { key, value: id, by, flags });
+        }
+        let records = &self.set.records;
+        let hash = |id: &u32| keyed.text(NAME_DOMAIN, records.name(*id))[0];
+        self.names.insert_unique(keyed.text(NAME_DOMAIN, &rule.name)[0], id, hash);
+        Ok(())
+    }
+
+    /// Removes a rule; false when there is none of that name.
+    ///
+    /// Shapes it used stay until the next full load: they only cost a look-up.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let Some(id) = self.find(name) else { return false };
+        let keys: Vec<RankedKey> = self.set.records.at(id).keys().collect();
+        for ranked in keys {
+            self.set.table.remove(ranked.key, id);
+            self.release_pattern(ranked.pattern());
+        }
+        let hash = self.set.keyed.text(NAME_DOMAIN, name)[0];
+        if let Ok(entry) = self.names.find_entry(hash, |other| *other == id) {
+            entry.remove();
+        }
+        self.set.records.remove(id);
+        true
+    }
+
+    pub fn put_override(&mut self, override_: &Override) -> Result<(), BookError> {
+        self.remove_override(override_.principal, &override_.value);
+        for rule in &override_.rules {
+            self.put(rule)?;
+        }
+        if let Some(tier) = &override_.tier {
+            let tier: Arc<str> = tier.as_str().into();
+            let next = self.tier_numbers.len() as u32;
+            let number = *self.tier_numbers.entry(tier.clone()).or_insert(next);
+            if number == next {
+                Arc::make_mut(&mut self.set.tier_names).push(tier);
+            }
+            let key = self.tier_key(override_.principal, &override_.value);
+            self.set.tiers.insert(Entry { key, value: number, by: 0, flags: 0 });
+            self.set.needed |= override_.principal.dim().bit();
+        }
+        Ok(())
+    }
+
+    pub fn remove_override(&mut self, principal: Principal, value: &str) -> bool {
+        let rule = self.remove(&Override::rule_name(principal, value));
+        let block = self.remove(&Override::block_name(principal, value));
+        let key = self.tier_key(principal, value);
+        let number = self.set.tiers.get(key).next().map(|entry| entry.value);
+        let tier = number.is_some_and(|number| self.set.tiers.remove(key, number));
+        rule || block || tier
+    }
+
+    fn tier_key(&self, principal: Principal, value: &str) -> Hash {
+        self.set.keyed.text(dim_domain(principal.dim()), value)
+    }
+
+    fn find(&self, name: &str) -> Option<u32> {
+        let hash = self.set.keyed.text(NAME_DOMAIN, name)[0];
+        self.names.find(hash, |id| self.set.records.name(*id) == name).copied()
+    }
+
+    fn check_room(&self, rule: &Rule) -> Result<(), BookError> {
+        if self.by_numbers.len() >= BYS_MAX && !self.by_numbers.contains_key(&rule.by) {
+            return Err(BookError(format!("`{}`: rules count by more than {BYS_MAX} different sets", rule.name)));
+        }
+        if self.pattern_uses.len() + rule.matches.endpoint.len() > PATTERNS_MAX {
+            return Err(BookError(format!("`{}`: rules name more than {PATTERNS_MAX} endpoints", rule.name)));
+        }
+        if self.shape_seeds.len() >= SHAPES_MAX {
+            let is_new = |combination: &Combination<'_>| !self.shape_seeds.contains_key(&combination.shape());
+            if combinations(&rule.matches).iter().any(is_new) {
+                return Err(BookError(format!(
+                    "`{}`: rules test more than {SHAPES_MAX} different combinations of facts (every length of an \
+                     address range counts as one)",
+                    rule.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn seed_of_shape(&mut self, shape: Shape) -> Hash {
+        if let Some(seed) = self.shape_seeds.get(&shape) {
+            return *seed;
+        }
+        let seed = shape_seed(&self.set.keyed, &shape);
+        self.set.needed |= shape.dims;
+        Arc::make_mut(&mut self.set.shapes).push(SeededShape { shape: shape.clone(), seed });
+        self.shape_seeds.insert(shape, seed);
+        seed
+    }
+
+    fn use_pattern(&mut self, keyed: &Keyed, pattern: &Pattern) -> u32 {
+        let key = patterns::key_of(keyed, pattern);
+        let uses = &mut self.pattern_uses;
+        let number = *self.pattern_numbers.entry(key).or_insert_with(|| {
+            uses.push((0, Arc::new(pattern.clone())));
+            uses.len() as u32
+        });
+        let (uses, _) = &mut self.pattern_uses[number as usize - 1];
+        *uses += 1;
+        self.patterns_changed |= *uses == 1;
+        number
+    }
+
+    fn release_pattern(&mut self, number: u32) {
+        let Some((uses, _)) = (number as usize).checked_sub(1).map(|at| &mut self.pattern_uses[at]) else { return };
+        *uses -= 1;
+        self.patterns_changed |= *uses == 0;
+    }
+
+    fn number_of_by(&mut self, by: &By) -> u16 {
+        if let Some(number) = self.by_numbers.get(by) {
+            return *number;
+        }
+        let number = self.by_numbers.len() as u16;
+        let hash = self.set.keyed.text(BY_DOMAIN, &by.names().join("\u{0}"));
+        self.by_numbers.insert(by.clone(), number);
+        self.set.needed |= by.dims;
+        if by.dims & (Dim::User.bit() | Dim::ApiKey.bit()) != 0 {
+            self.set.needed |= Dim::Ip.bit(); // What stands in for a missing user.
+        }
+        Arc::make_mut(&mut self.set.bys).push(BuiltBy { by: by.clone(), hash });
+        number
+    }
+
+    fn number_of_group(&mut self, group: &str) -> u16 {
+        if let Some(number) = self.group_numbers.get(group) {
+            return *number;
+        }
+        if self.group_numbers.len() >= GROUPS_MAX {
+            return OTHER_GROUP;
+        }
+        let (number, group): (u16, Arc<str>) = (self.group_numbers.len() as u16, group.into());
+        self.group_numbers.insert(group.clone(), number);
+        Arc::make_mut(&mut self.set.groups).push(group);
+        number
+    }
+
+    fn limit_set(&mut self, limits: &[Limit]) -> Arc<LimitSet> {
+        let built = limits.iter().map(|limit| BuiltLimit {
+            label: limit.label.clone(),
+            label_hash: self.set.keyed.text(LABEL_DOMAIN, &limit.label),
+            quota: limit.quota,
+        });
+        let built: LimitSet = built.collect();
+        shared(&mut self.limit_sets, built)
+    }
+}
+
+/// The one copy of a value.
+fn shared<T: Eq + std::hash::Hash>(known: &mut HashMap<Arc<T>, ()>, value: T) -> Arc<T> {
+    if let Some((shared, ())) = known.get_key_value(&value) {
+        return shared.clone();
+    }
+    let value = Arc::new(value);
+    known.insert(value.clone(), ());
+    value
+}
+
+fn shape_seed(keyed: &Keyed, shape: &Shape) -> Hash {
+    let (family, length) = shape.ip.map_or((2, 0), |(is_v6, length)| (u8::from(is_v6), length));
+    let mut text = vec![shape.dims, family, length];
+    for name in &shape.descriptors {
+        text.extend_from_slice(name.as_bytes());
+        text.push(0);
+    }
+    keyed.bytes(SHAPE_DOMAIN, &text)
+}
+
+/// One choice out of each of a rule's match lists.
+struct Combination<'r> {
+    texts: [Option<&'r str>; Dim::COUNT],
+    ip: Option<Cidr>,
+    endpoint: Option<&'r Pattern>,
+    descriptors: Vec<(&'r str, &'r str)>,
+}
+
+fn combinations(matches: &Match) -> Vec<Combination<'_>> {
+    let mut list = vec![Combination { texts: [None; Dim::COUNT], ip: None, endpoint: None, descriptors: Vec::new() }];
+    let texts = [
+        (Dim::User, &matches.user),
+        (Dim::ApiKey, &matches.api_key),
+        (Dim::Org, &matches.org),
+        (Dim::Method, &matches.method),
+        (Dim::Region, &matches.region),
+        (Dim::Tier, &matches.tier),
+    ];
+    for (dim, values) in texts {
+        list = spread(list, values, |combination, value| combination.texts[dim as usize] = Some(value));
+    }
+    list = spread(list, &matches.ip, |combination, cidr| combination.ip = Some(*cidr));
+    list = spread(list, &matches.endpoint, |combination, pattern| combination.endpoint = Some(pattern));
+    for (name, values) in &matches.descriptors {
+        list = spread(list, values, |combination, value| combination.descriptors.push((name, value)));
+    }
+    list
+}
+
+fn spread<'r, T>(
+    list: Vec<Combination<'r>>,
+    values: &'r [T],
+    set: impl Fn(&mut Combination<'r>, &'r T),
+) -> Vec<Combination<'r>> {
+    if values.is_empty() {
+        return list;
+    }
+    let with = |combination: &Combination<'r>, value| {
+        let mut copy = Combination { descriptors: combination.descriptors.clone(), ..*combination };
+        set(&mut copy, value);
+        copy
+    };
+    list.iter()
+        .flat_map(|combination| values.iter().map(move |value| (combination, value)))
+        .map(|(c, v)| with(c, v))
+        .collect()
+}
+
+impl Combination<'_> {
+    fn shape(&self) -> Shape {
+        let texts = Dim::ALL.into_iter().filter(|dim| self.texts[*dim as usize].is_some());
+        let mut dims = texts.fold(0, |dims, dim| dims | dim.bit());
+        dims |= if self.ip.is_some() { Dim::Ip.bit() } else { 0 };
+        dims |= if self.endpoint.is_some() { Dim::Endpoint.bit() } else { 0 };
+        Shape {
+            dims,
+            ip: self.ip.map(|cidr| (cidr.is_v6(), cidr.prefix)),
+            descriptors: self.descriptors.iter().map(|(name, _)| (*name).into()).collect(),
+        }
+    }
+
+    /// In the order in which `select` folds a request's facts.
+    fn key(&self, keyed: &Keyed, seed: Hash) -> Hash {
+        let mut key = seed;
+        for dim in Dim::ALL {
+            if let Some(text) = self.texts[dim as usize] {
+                key = keyed.mix(key, keyed.text(dim_domain(dim), text));
+            }
+        }
+        for (_, value) in &self.descriptors {
+            key = keyed.mix(key, keyed.text(DESCRIPTOR_DOMAIN, value));
+        }
+        if let Some(cidr) = self.ip {
+            let hash = net::with_bytes(cidr.network, |bytes| keyed.bytes(dim_domain(Dim::Ip), bytes));
+            key = keyed.mix(key, hash);
+        }
+        if let Some(pattern) = self.endpoint {
+            key = keyed.mix(key, patterns::key_of(keyed, pattern));
+        }
+        key
+    }
+
+    /// How specific this is, as one comparable number: user, api_key, org, address prefix, endpoint (kind, then
+    /// literal length), method, region, descriptors, tier.
+    fn rank(&self) -> u64 {
+        let has = |dim: Dim| u64::from(self.texts[dim as usize].is_some());
+        let (kind, literal) = self.endpoint.map_or((0, 0), |pattern| {
+            let kind = match pattern.kind {
+                PatternKind::Prefix => 1,
+                PatternKind::Parameters => 2,
+                PatternKind::Exact => 3,
+            };
+            (kind, pattern.literal_len.min((1 << 14) - 1) as u64)
+        });
+        let fields = [
+            (has(Dim::User), 1),
+            (has(Dim::ApiKey), 1),
+            (has(Dim::Org), 1),
+            (self.ip.map_or(0, |cidr| u64::from(cidr.prefix) + 1), 8),
+            (kind, 2),
+            (literal, 14),
+            (has(Dim::Method), 1),
+            (has(Dim::Region), 1),
+            (self.descriptors.len() as u64, 6),
+            (has(Dim::Tier), 1),
+        ];
+        fields.iter().fold(0, |rank, (value, bits)| rank << bits | value)
+    }
+}

@@ -1,0 +1,20 @@
+//! The rule index: which rules apply to a request, in time that depends on how rules differ in shape and not on how
+//! many there are.
+//!
+//! A [`RuleSet`] is one immutable version. A [`RuleBook`] is where versions are made: it changes its own copy and
+//! publishes that; segments a change did not touch are shared between versions.
+
+mod book;
+mod patterns;
+mod records;
+mod select;
+mod set;
+mod table;
+
+pub use book::{BookError, GROUPS_MAX, OTHER_GROUP, RuleBook};
+pub use records::{BuiltLimit, Record, Template};
+pub use select::{Candidate, Looked, Outcome, Selection, Winner};
+pub use set::{BuiltBy, RuleSet};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+//! Choosing the rules of a request.
+
+use super::book::{DECIDES_ALONE, SHADOW};
+use super::patterns::Hits;
+use super::records::Record;
+use super::set::{BuiltBy, DESCRIPTOR_DOMAIN, RuleSet, SeededShape, dim_domain};
+use super::table::Entry;
+use crate::facts::{DEFAULT_TIER, Dim, Facts};
+use crate::hash::Hash;
+use crate::net;
+use crate::path::{Pattern, normalise};
+use crate::rule::Action;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The subject of requests with neither user nor address.
+const ANONYMOUS: Hash = [0x616e_6f6e_796d_6f75, 0x73];
+
+/// A request's facts, hashed once for every look-up to come.
+pub struct Looked<'a> {
+    pub facts: Facts<'a>,
+    pub path: Option<Cow<'a, str>>,
+    pub tier: &'a str,
+    /// Where the tier came from: an override's principal, or none.
+    pub tier_override: Option<Dim>,
+    pub counted_ip: Option<IpAddr>,
+    hashes: [Hash; Dim::COUNT],
+    present: u8,
+    ip_counted_hash: Hash,
+    patterns: Hits,
+}
+
+/// A rule that applies, with what it counts by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Winner {
+    pub rule: u32,
+    pub by: u16,
+    pub shadow: bool,
+}
+
+/// What was chosen for a request.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// The block or allow rule that decides alone.
+    pub alone: Option<u32>,
+    pub winners: SmallVec<[Winner; 6]>,
+}
+
+/// What became of a rule that matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Wins,
+    LosesTo(u32),
+}
+
+/// One rule that matched, for the account of a decision.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    pub rule: u32,
+    pub rank: u64,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Copy)]
+struct Contender {
+    entry: Entry,
+    order: u32,
+    priority: i32,
+    rank: u64,
+}
+
+impl RuleSet {
+    /// Hashes the facts the rules ask for. `claimed` facts are taken as they are: verifying them was the door's work.
+    #[inline]
+    pub fn look<'a>(&'a self, facts: Facts<'a>, ipv6_prefix: u8) -> Looked<'a> {
+        let keyed = &self.keyed;
+        let mut looked = Looked {
+            facts,
+            path: facts.path.map(normalise),
+            tier: facts.tier.unwrap_or(DEFAULT_TIER),
+            tier_override: None,
+            counted_ip: facts.ip.map(|ip| net::counted_ip(ip, ipv6_prefix)),
+            hashes: [[0, 0]; Dim::COUNT],
+            present: 0,
+            ip_counted_hash: [0, 0],
+            patterns: Hits::new(),
+        };
+        let mut put = |dim: Dim, text: Option<&str>| {
+            if let (Some(text), true) = (text, self.needed & dim.bit() != 0) {
+                looked.hashes[dim as usize] = keyed.text(dim_domain(dim), text);
+                looked.present |= dim.bit();
+            }
+        };
+        put(Dim::User, facts.user);
+        put(Dim::ApiKey, facts.api_key);
+        put(Dim::Org, facts.org);
+        put(Dim::Region, facts.region);
+        if let Some(method) = facts.method {
+            let upper = method.bytes().any(|byte| byte.is_ascii_lowercase());
+            if upper { put(Dim::Method, Some(&method.to_ascii_uppercase())) } else { put(Dim::Method, Some(method)) }
+        }
+        if !self.tiers.is_empty() {
+            self.apply_tier_override(&mut looked);
+        }
+        if self.needed & Dim::Tier.bit() != 0 {
+            looked.hashes[Dim::Tier as usize] = keyed.text(dim_domain(Dim::Tier), looked.tier);
+            looked.present |= Dim::Tier.bit();
+        }
+        if let (Some(ip), true) = (looked.counted_ip, self.needed & Dim::Ip.bit() != 0) {
+            looked.ip_counted_hash = net::with_bytes(ip, |bytes| keyed.bytes(dim_domain(Dim::Ip), bytes));
+            looked.present |= Dim::Ip.bit();
+        }
+        if let (Some(path), true) = (&looked.path, self.needed & Dim::Endpoint.bit() != 0) {
+            let (path_key, patterns) = self.patterns.matching(keyed, path);
+            looked.patterns = patterns;
+            let best = self.patterns.most_specific(&looked.patterns);
+            looked.hashes[Dim::Endpoint as usize] = best.map_or(path_key, |(key, _)| key);
+            looked.present |= Dim::Endpoint.bit();
+        }
+        looked
+    }
+
+    /// A tier set for the user, the API key or the org beats the one claimed.
+    fn apply_tier_override<'a>(&'a self, looked: &mut Looked<'a>) {
+        for dim in [Dim::User, Dim::ApiKey, Dim::Org] {
+            if looked.present & dim.bit() == 0 {
+                continue;
+            }
+            if let Some(entry) = self.tiers.get(looked.hashes[dim as usize]).next() {
+                looked.tier = &self.tier_names[entry.value as usize];
+                looked.tier_override = Some(dim);
+                return;
+            }
+        }
+    }
+
+    /// The rules that apply.
+    #[inline]
+    pub fn select(&self, looked: &Looked<'_>, now_us: u64) -> Selection {
+        let mut alone: Option<Contender> = None;
+        let mut best: SmallVec<[Contender; 8]> = SmallVec::new();
+        self.each_match(looked, |entry, record| {
+            let (priority, rank) = (record.priority, record.rank(entry.key));
+            let contender = Contender { entry: *entry, order: self.order(entry), priority, rank };
+            if entry.flags & DECIDES_ALONE != 0 {
+                let over = record.template.until_us.is_some_and(|until_us| until_us <= now_us);
+                if !over && alone.is_none_or(|other| self.beats_alone(&contender, &other)) {
+                    alone = Some(contender);
+                }
+                return;
+            }
+            let competes = |other: &&mut Contender| other.entry.by == entry.by && other.entry.flags == entry.flags;
+            match best.iter_mut().find(competes) {
+                Some(other) if self.beats(&contender, other) => *other = contender,
+                Some(_) => {}
+                None => {
+                    let at = best.iter().position(|other| contender.order < other.order).unwrap_or(best.len());
+                    best.insert(at, contender);
+                }
+            }
+        });
+        if let Some(alone) = alone {
+            return Selection { alone: Some(alone.entry.value), winners: SmallVec::new() };
+        }
+        let winners = best.iter().map(|contender| Winner {
+            rule: contender.entry.value,
+            by: contender.entry.by,
+            shadow: contender.entry.flags & SHADOW != 0,
+        });
+        Selection { alone: None, winners: winners.collect() }
+    }
+
+    /// Every rule that matched and what became of it, most important first.
+    pub fn account(&self, looked: &Looked<'_>, now_us: u64) -> Vec<Candidate> {
+        let selection = self.select(looked, now_us);
+        let mut candidates: Vec<Candidate> = Vec::new();
+        self.each_match(looked, |entry, record| {
+            let rank = record.rank(entry.key);
+            if let Some(known) = candidates.iter_mut().find(|known| known.rule == entry.value) {
+                known.rank = known.rank.max(rank);
+                return;
+            }
+            let winner = selection
+                .winners
+                .iter()
+                .find(|winner| winner.by == entry.by && winner.shadow == (entry.flags & SHADOW != 0));
+            let decider = selection.alone.or(winner.map(|winner| winner.rule));
+            let outcome = match decider {
+                Some(rule) if rule != entry.value => Outcome::LosesTo(rule),
+                Some(_) => Outcome::Wins,
+                None => Outcome::LosesTo(entry.value), // A block whose time is over loses to nobody.
+            };
+            candidates.push(Candidate { rule: entry.value, rank, outcome });
+        });
+        candidates.sort_by_key(|candidate| (candidate.outcome != Outcome::Wins, candidate.rule));
+        candidates
+    }
+
+    /// The subject's hash, or the name of the fact that is missing.
+    #[inline]
+    pub fn subject(&self, looked: &Looked<'_>, by: &BuiltBy) -> Result<Hash, &'static str> {
+        let mut subject = by.hash;
+        let mut dims = by.by.dims;
+        while dims != 0 {
+            let dim = Dim::ALL[dims.trailing_zeros() as usize];
+            dims &= dims - 1;
+            let value = if dim == Dim::Ip && looked.present & dim.bit() != 0 {
+                looked.ip_counted_hash
+            } else if looked.present & dim.bit() != 0 {
+                looked.hashes[dim as usize]
+            } else if matches!(dim, Dim::User | Dim::ApiKey) {
+                self.stand_in(looked)
+            } else {
+                return Err(dim.name());
+            };
+            subject = self.keyed.mix(subject, value);
+        }
+        for name in &by.by.descriptors {
+            let value = descriptor(looked, name).ok_or("descriptor")?;
+            subject = self.keyed.mix(subject, self.keyed.text(DESCRIPTOR_DOMAIN, value));
+        }
+        Ok(subject)
+    }
+
+    /// A request without a user counts by its address, and without that with all others like it.
+    fn stand_in(&self, looked: &Looked<'_>) -> Hash {
+        if looked.present & Dim::Ip.bit() != 0 {
+            return self.keyed.mix(looked.ip_counted_hash, ANONYMOUS);
+        }
+        self.keyed.mix(ANONYMOUS, ANONYMOUS)
+    }
+
+    /// The endpoint a request is counted under: its most specific pattern, else its path.
+    pub fn endpoint<'a>(&'a self, looked: &'a Looked<'_>) -> Option<&'a str> {
+        let pattern: Option<&'a Arc<Pattern>> =
+            self.patterns.most_specific(&looked.patterns).map(|(_, pattern)| pattern);
+        pattern.map(|pattern| pattern.text.as_str()).or(looked.path.as_deref())
+    }
+
+    #[inline]
+    fn each_match(&self, looked: &Looked<'_>, mut found: impl FnMut(&Entry, &Record)) {
+        for shape in self.shapes.iter() {
+            if let Some(key) = self.fold_texts(looked, shape) {
+                self.probe(looked, shape, key, &mut found);
+            }
+        }
+    }
+
+    /// The part of a shape's key that single-valued facts make; none when one is missing.
+    #[inline]
+    fn fold_texts(&self, looked: &Looked<'_>, SeededShape { shape, seed }: &SeededShape) -> Option<Hash> {
+        if shape.dims & !looked.present != 0 {
+            return None;
+        }
+        let mut key = *seed;
+        let mut dims = shape.dims & !(Dim::Ip.bit() | Dim::Endpoint.bit());
+        while dims != 0 {
+            key = self.keyed.mix(key, looked.hashes[dims.trailing_zeros() as usize]);
+            dims &= dims - 1;
+        }
+        for name in &shape.descriptors {
+            let value = descriptor(looked, name)?;
+            key = self.keyed.mix(key, self.keyed.text(DESCRIPTOR_DOMAIN, value));
+        }
+        if let Some((is_v6, prefix)) = shape.ip {
+            let ip = looked.facts.ip.filter(|ip| ip.is_ipv6() == is_v6)?;
+            let masked = net::masked(ip, prefix);
+            let hash = net::with_bytes(masked, |bytes| self.keyed.bytes(dim_domain(Dim::Ip), bytes));
+            key = self.keyed.mix(key, hash);
+        }
+        Some(key)
+    }
+
+    #[inline]
+    fn probe(
+        &self,
+        looked: &Looked<'_>,
+        SeededShape { shape, .. }: &SeededShape,
+        key: Hash,
+        found: &mut impl FnMut(&Entry, &Record),
+    ) {
+        let mut probe_key = |key| self.table.get(key).for_each(|entry| found(entry, self.records.at(entry.value)));
+        if shape.dims & Dim::Endpoint.bit() == 0 {
+            return probe_key(key);
+        }
+        for hit in &looked.patterns {
+            probe_key(self.keyed.mix(key, hit.key));
+        }
+    }
+
+    /// Counted by user first and globally last, whatever order they were found in.
+    #[inline]
+    fn order(&self, entry: &Entry) -> u32 {
+        let dims = self.bys[usize::from(entry.by)].by.dims.wrapping_sub(1);
+        u32::from(dims) << 24 | u32::from(entry.by) << 2 | u32::from(entry.flags)
+    }
+
+    /// Among limits that count by the same: priority, then specificity, then the smaller name.
+    fn beats(&self, a: &Contender, b: &Contender) -> bool {
+        let order = a.priority.cmp(&b.priority).then(a.rank.cmp(&b.rank));
+        order.then_with(|| self.by_name(a, b)) == Ordering::Greater
+    }
+
+    /// Among block and allow rules: priority, then block before allow, then specificity, then name.
+    fn beats_alone(&self, a: &Contender, b: &Contender) -> bool {
+        let blocks = |c: &Contender| self.records.at(c.entry.value).template.action == Action::Block;
+        let order = a.priority.cmp(&b.priority).then(blocks(a).cmp(&blocks(b))).then(a.rank.cmp(&b.rank));
+        order.then_with(|| self.by_name(a, b)) == Ordering::Greater
+    }
+
+    fn by_name(&self, a: &Contender, b: &Contender) -> Ordering {
+        self.records.name(b.entry.value).cmp(self.records.name(a.entry.value))
+    }
+}
+
+#[inline]
+fn descriptor<'a>(looked: &Looked<'a>, name: &str) -> Option<&'a str> {
+    looked.facts.descriptors.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
+}

@@ -1,0 +1,189 @@
+//! A hash table in copy-on-write segments: a new version shares all segments but the few it changed.
+
+use crate::hash::{Hash, reduce};
+use std::sync::Arc;
+
+/// Entries a segment holds on average before the table is cut finer.
+const SEGMENT_ENTRIES: usize = 1024;
+const SEGMENTS_MAX: usize = 1 << 14;
+const VACANT: u32 = u32::MAX;
+
+/// One entry: 24 bytes. Several may have the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub key: Hash,
+    pub value: u32,
+    pub by: u16,
+    pub flags: u16,
+}
+
+const NONE: Entry = Entry { key: [0, 0], value: VACANT, by: 0, flags: 0 };
+
+#[derive(Clone, Debug, Default)]
+struct Segment {
+    slots: Box<[Entry]>,
+    len: usize,
+}
+
+#[derive(Clone, Debug)]
+pub struct Table {
+    segments: Vec<Arc<Segment>>,
+    bits: u32,
+    len: usize,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self { segments: vec![Arc::default()], bits: 0, len: 0 }
+    }
+}
+
+impl Table {
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Every entry under a key.
+    #[inline]
+    pub fn get(&self, key: Hash) -> Matches<'_> {
+        let slots = &self.segments[self.segment_of(key)].slots;
+        let at = if slots.is_empty() { 0 } else { reduce(key[1], slots.len()) };
+        Matches { slots, at, key }
+    }
+
+    pub fn insert(&mut self, entry: Entry) {
+        if self.len >= self.segments.len() * SEGMENT_ENTRIES * 2 && self.segments.len() < SEGMENTS_MAX {
+            self.cut_finer();
+        }
+        let segment = self.segment_of(entry.key);
+        Arc::make_mut(&mut self.segments[segment]).insert(entry);
+        self.len += 1;
+    }
+
+    /// Removes the entry with this key and value, if it is there.
+    pub fn remove(&mut self, key: Hash, value: u32) -> bool {
+        let segment = self.segment_of(key);
+        if !self.get(key).any(|entry| entry.value == value) {
+            return false;
+        }
+        Arc::make_mut(&mut self.segments[segment]).remove(key, value);
+        self.len -= 1;
+        true
+    }
+
+    #[inline]
+    fn segment_of(&self, key: Hash) -> usize {
+        if self.bits == 0 { 0 } else { (key[0] >> (64 - self.bits)) as usize }
+    }
+
+    /// Four times as many segments. Rare, and only ever done by the writer.
+    fn cut_finer(&mut self) {
+        let old = std::mem::take(&mut self.segments);
+        self.bits += 2;
+        self.segments = vec![Arc::default(); 1 << self.bits];
+        for segment in old {
+            for entry in segment.slots.iter().filter(|entry| entry.value != VACANT) {
+                let target = self.segment_of(entry.key);
+                Arc::make_mut(&mut self.segments[target]).insert(*entry);
+            }
+        }
+    }
+}
+
+impl Segment {
+    fn insert(&mut self, entry: Entry) {
+        if (self.len + 1) * 5 > self.slots.len() * 4 {
+            self.resize((self.slots.len() + self.slots.len() / 4 + 4).max(8), |_| true);
+        }
+        self.place(entry);
+        self.len += 1;
+    }
+
+    fn remove(&mut self, key: Hash, value: u32) {
+        self.resize(self.slots.len(), |entry| !(entry.key == key && entry.value == value));
+        self.len -= 1;
+    }
+
+    fn resize(&mut self, slots: usize, keep: impl Fn(&Entry) -> bool) {
+        let old = std::mem::replace(&mut self.slots, vec![NONE; slots].into_boxed_slice());
+        old.iter().filter(|entry| entry.value != VACANT && keep(entry)).for_each(|entry| self.place(*entry));
+    }
+
+    fn place(&mut self, entry: Entry) {
+        let mut at = reduce(entry.key[1], self.slots.len());
+        while self.slots[at].value != VACANT {
+            at = if at + 1 == self.slots.len() { 0 } else { at + 1 };
+        }
+        self.slots[at] = entry;
+    }
+}
+
+/// The entries under one key. A segment is never full, so the walk always ends.
+pub struct Matches<'a> {
+    slots: &'a [Entry],
+    at: usize,
+    key: Hash,
+}
+
+impl<'a> Iterator for Matches<'a> {
+    type Item = &'a Entry;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a Entry> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        loop {
+            let entry = &self.slots[self.at];
+            if entry.value == VACANT {
+                return None;
+            }
+            self.at = if self.at + 1 == self.slots.len() { 0 } else { self.at + 1 };
+            if entry.key == self.key {
+                return Some(entry);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::Keyed;
+
+    #[test]
+    fn an_old_version_does_not_see_what_came_later() {
+        let keyed = Keyed::random();
+        let key = |n: u32| keyed.bytes(0, &n.to_le_bytes());
+        let mut table = Table::default();
+        for n in 0..10_000 {
+            table.insert(Entry { key: key(n), value: n, by: 0, flags: 0 });
+        }
+        let old = table.clone();
+        for n in 0..5_000 {
+            assert!(table.remove(key(n), n));
+        }
+        table.insert(Entry { key: key(7), value: 70_000, by: 0, flags: 0 });
+        assert!(old.get(key(7)).map(|entry| entry.value).eq([7]));
+        assert!(table.get(key(7)).map(|entry| entry.value).eq([70_000]));
+        assert!((5_000..10_000).all(|n| table.get(key(n)).count() == 1));
+        assert_eq!(table.len(), 5_001);
+    }
+
+    #[test]
+    fn equal_keys_are_all_found() {
+        let mut table = Table::default();
+        for value in 0..100 {
+            table.insert(Entry { key: [1, 1], value, by: 0, flags: 0 });
+        }
+        assert!(table.remove([1, 1], 50));
+        assert!(!table.remove([1, 1], 50));
+        assert_eq!(table.get([1, 1]).count(), 99);
+        assert_eq!(table.get([1, 2]).count(), 0);
+    }
+}

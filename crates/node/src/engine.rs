@@ -1,0 +1,155 @@
+//! The engine: rules, counters and a clock behind every door.
+
+use crate::clock::Clock;
+use crate::counters::Counters;
+use crate::refused_memory::RefusedMemory;
+use crate::store::memory::{MemoryStore, Occupancy};
+use arc_swap::ArcSwap;
+use headgate_core::Facts;
+use headgate_core::hash::Keyed;
+use headgate_core::rule::{Override, Principal, Rule};
+use headgate_core::rule_document::Document;
+use headgate_core::rule_index::{BookError, Looked, RuleBook, RuleSet};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How an engine decides what its rules leave open.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub max_keys: usize,
+    /// Where this node is: a fact of every request that names no region itself.
+    pub region: Option<String>,
+    /// Whether a request that no rule applies to is refused.
+    pub deny_without_rule: bool,
+    /// How much of an IPv6 address is one client.
+    pub ipv6_prefix: u8,
+    /// Answer repeated refusals without asking the store. Worth it for remote stores only.
+    pub refused_memory: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { max_keys: 1_000_000, region: None, deny_without_rule: false, ipv6_prefix: 64, refused_memory: false }
+    }
+}
+
+pub struct Engine {
+    pub(crate) keyed: Keyed,
+    pub(crate) rules: ArcSwap<RuleSet>,
+    book: Mutex<RuleBook>,
+    pub(crate) store: MemoryStore,
+    pub(crate) clock: Clock,
+    pub(crate) refused: Option<RefusedMemory>,
+    pub(crate) options: Options,
+    pub counters: Counters,
+}
+
+impl Engine {
+    pub fn new(options: Options, clock: Clock) -> Self {
+        let keyed = Keyed::random();
+        let mut book = RuleBook::new(keyed.clone());
+        Self {
+            rules: ArcSwap::new(book.publish()),
+            book: Mutex::new(book),
+            store: MemoryStore::new(options.max_keys, clock.now_us()),
+            clock,
+            refused: options.refused_memory.then(RefusedMemory::default),
+            options,
+            keyed,
+            counters: Counters::default(),
+        }
+    }
+
+    /// The rules in force.
+    #[inline]
+    pub fn rules(&self) -> arc_swap::Guard<Arc<RuleSet>> {
+        self.rules.load()
+    }
+
+    /// The rules in force, to be kept beyond a call.
+    #[inline]
+    pub fn rules_full(&self) -> Arc<RuleSet> {
+        self.rules.load_full()
+    }
+
+    /// A request's facts as the rules see them.
+    #[inline]
+    pub fn look<'a>(&'a self, rules: &'a RuleSet, facts: Facts<'a>) -> Looked<'a> {
+        let region = facts.region.or(self.options.region.as_deref());
+        rules.look(Facts { region, ..facts }, self.options.ipv6_prefix)
+    }
+
+    /// Nanoseconds each selection of rules takes, for the benchmark.
+    pub fn time_selections(&self, orgs: &[String], path: &str, tier: Option<&str>) -> Vec<u64> {
+        let rules = self.rules();
+        let time = |org: &String| {
+            let start = Instant::now();
+            let facts = Facts { org: Some(org), path: Some(path), tier, ..Facts::default() };
+            std::hint::black_box(rules.select(&self.look(&rules, facts), 0));
+            start.elapsed().as_nanos() as u64
+        };
+        orgs.iter().map(time).collect()
+    }
+
+    pub fn now_us(&self) -> u64 {
+        self.clock.now_us()
+    }
+
+    pub fn occupancy(&self) -> Occupancy {
+        self.store.occupancy()
+    }
+
+    /// Replaces all rules at once. On an error the old ones stay.
+    pub fn load(&self, document: &Document) -> Result<(), BookError> {
+        self.replace(|book| {
+            document.rules.iter().try_for_each(|rule| book.put(rule))?;
+            document.overrides.iter().try_for_each(|override_| book.put_override(override_))
+        })
+    }
+
+    /// Replaces all rules by what `fill` puts into an empty book.
+    pub fn replace<E>(&self, fill: impl FnOnce(&mut RuleBook) -> Result<(), E>) -> Result<(), E> {
+        let mut book = self.book.lock();
+        let mut fresh = book.fresh();
+        fill(&mut fresh)?;
+        fresh.shrink();
+        *book = fresh;
+        self.rules.store(book.publish());
+        Ok(())
+    }
+
+    /// Adds or replaces one rule.
+    pub fn put_rule(&self, rule: &Rule) -> Result<(), BookError> {
+        self.change(|book| book.put(rule))
+    }
+
+    /// Removes one rule; false when there is none of that name.
+    pub fn remove_rule(&self, name: &str) -> bool {
+        self.change_if(|book| book.remove(name))
+    }
+
+    pub fn put_override(&self, override_: &Override) -> Result<(), BookError> {
+        self.change(|book| book.put_override(override_))
+    }
+
+    pub fn remove_override(&self, principal: Principal, value: &str) -> bool {
+        self.change_if(|book| book.remove_override(principal, value))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut RuleBook) -> Result<(), BookError>) -> Result<(), BookError> {
+        let mut book = self.book.lock();
+        change(&mut book)?;
+        self.rules.store(book.publish());
+        Ok(())
+    }
+
+    fn change_if(&self, change: impl FnOnce(&mut RuleBook) -> bool) -> bool {
+        let mut book = self.book.lock();
+        let changed = change(&mut book);
+        if changed {
+            self.rules.store(book.publish());
+        }
+        changed
+    }
+}

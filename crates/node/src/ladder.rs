@@ -1,0 +1,275 @@
+//! The ladder: what a request meets, step by step, in one visible function.
+
+use crate::engine::Engine;
+use crate::store::Mode;
+use headgate_core::algorithm::{Measure, NEVER};
+use headgate_core::hash::{Hash, Keyed};
+use headgate_core::rule::{Action, BLOCKED_STATUS, REFUSED_STATUS};
+use headgate_core::rule_index::{Looked, RuleSet, Selection};
+use headgate_core::verdict::{LimitResult, Path, Skipped, Verdict, binding};
+use headgate_core::{Facts, Quota};
+use smallvec::SmallVec;
+
+type Limits = SmallVec<[LimitResult; 1]>;
+
+/// What every step of one check knows.
+struct Call {
+    cost: u64,
+    mode: Mode,
+    now_us: u64,
+}
+
+impl Engine {
+    /// Decides one request by the rules.
+    pub fn check(&self, rules: &RuleSet, facts: Facts<'_>, cost: u64, mode: Mode) -> Verdict {
+        let call = Call { cost, mode, now_us: self.clock.now_us() };
+        let looked = self.look(rules, facts);
+        let verdict = self.climb(rules, &looked, &call);
+        if mode == Mode::Check {
+            self.count(rules, &verdict);
+        }
+        verdict
+    }
+
+    fn climb(&self, rules: &RuleSet, looked: &Looked<'_>, call: &Call) -> Verdict {
+        let selection = rules.select(looked, call.now_us);
+        if let Some(rule) = selection.alone {
+            return alone(rules, rule, call);
+        }
+        let mut skipped = None;
+        let mut limits = self.limits(rules, looked, &selection, &mut skipped);
+        if limits.is_empty() {
+            return self.without_rule(skipped, call);
+        }
+        if let Some(refused) = self.remembered_refusal(rules, &limits, call) {
+            return refused_or_allowed(Some(rules), SmallVec::from_buf([refused]), Path::RefusedMemory, skipped, call);
+        }
+        self.store.decide(&mut limits, call.cost, call.mode, call.now_us);
+        self.remember_refusals(&limits, call);
+        refused_or_allowed(Some(rules), limits, Path::Store, skipped, call)
+    }
+
+    /// Decides one limit given with the call: the plain check, without rules.
+    #[inline]
+    pub fn check_limit(&self, key: &str, quota: &Quota, cost: u64, mode: Mode) -> Verdict {
+        let now_us = self.clock.now_us();
+        let mut limit = plain_limit(&self.keyed, self.plain_subject(key), 0, quota);
+        self.store.decide_one(&mut limit, cost, mode, now_us);
+        let allowed = limit.allowed();
+        let verdict = Verdict {
+            allowed,
+            path: Path::Store,
+            degraded: false,
+            status: if allowed { 200 } else { REFUSED_STATUS },
+            rule: None,
+            retry_after_us: limit.wait_us,
+            binding: Some(0),
+            results: SmallVec::from_buf([limit]),
+            skipped: None,
+            at_us: now_us,
+            cost,
+        };
+        if mode == Mode::Check {
+            self.counters.count(&verdict, None);
+        }
+        verdict
+    }
+
+    /// Decides limits given with the call, together.
+    pub fn check_limits(&self, key: &str, quotas: &[Quota], cost: u64, mode: Mode) -> Verdict {
+        if let [quota] = quotas {
+            return self.check_limit(key, quota, cost, mode);
+        }
+        let call = Call { cost, mode, now_us: self.clock.now_us() };
+        let mut limits = self.plain_limits(key, quotas);
+        self.store.decide(&mut limits, cost, mode, call.now_us);
+        let verdict = refused_or_allowed(None, limits, Path::Store, None, &call);
+        if mode == Mode::Check {
+            self.counters.count(&verdict, None);
+        }
+        verdict
+    }
+
+    /// Forgets the usage behind every limit these facts meet; gives how many counters were cleared.
+    pub fn reset(&self, rules: &RuleSet, facts: Facts<'_>) -> usize {
+        let looked = self.look(rules, facts);
+        let selection = rules.select(&looked, self.clock.now_us());
+        let limits = self.limits(rules, &looked, &selection, &mut None);
+        limits.iter().filter(|limit| self.reset_one(limit)).count()
+    }
+
+    pub fn reset_limits(&self, key: &str, quotas: &[Quota]) -> usize {
+        self.plain_limits(key, quotas).iter().filter(|limit| self.reset_one(limit)).count()
+    }
+
+    fn reset_one(&self, limit: &LimitResult) -> bool {
+        if let Some(refused) = &self.refused {
+            refused.forget(limit.key, &limit.quota);
+        }
+        self.store.reset(limit.key)
+    }
+
+    /// Returns up to `amount` of what each limit of a decision was charged; gives the most returned to any one.
+    pub fn refund(&self, verdict: &Verdict, amount: u64) -> u64 {
+        let now_us = self.clock.now_us();
+        let returned = verdict.results.iter().filter_map(|result| {
+            let charge = verdict.charge(result)?;
+            if let Some(refused) = &self.refused {
+                refused.forget(result.key, &result.quota);
+            }
+            Some(self.store.refund(result, &charge, amount, now_us))
+        });
+        returned.max().unwrap_or(0)
+    }
+
+    /// Spends `extra` beyond what a decision was charged, unconditionally.
+    pub fn spend_extra(&self, verdict: &Verdict, extra: u64) {
+        let now_us = self.clock.now_us();
+        for result in verdict.results.iter().filter(|result| result.spent) {
+            self.store.spend(result, extra, now_us);
+        }
+    }
+
+    fn without_rule(&self, skipped: Skipped, call: &Call) -> Verdict {
+        let allowed = !self.options.deny_without_rule;
+        Verdict {
+            allowed,
+            path: Path::NoRule,
+            degraded: false,
+            status: if allowed { 200 } else { BLOCKED_STATUS },
+            rule: None,
+            retry_after_us: if allowed { 0 } else { NEVER },
+            binding: None,
+            results: SmallVec::new(),
+            skipped,
+            at_us: call.now_us,
+            cost: call.cost,
+        }
+    }
+
+    /// The limits of the winners, as questions.
+    #[inline]
+    fn limits(&self, rules: &RuleSet, looked: &Looked<'_>, selection: &Selection, skipped: &mut Skipped) -> Limits {
+        let mut limits = Limits::with_capacity(selection.winners.len());
+        for winner in &selection.winners {
+            let subject = match rules.subject(looked, rules.by(winner.by)) {
+                Ok(subject) => subject,
+                Err(missing) => {
+                    skipped.get_or_insert_default().push((winner.rule, missing));
+                    continue;
+                }
+            };
+            let record = rules.record(winner.rule);
+            for (nth, limit) in record.limits.iter().enumerate() {
+                let limit_hash = self.keyed.mix(record.counter, limit.label_hash);
+                let key = self.keyed.mix(limit_hash, subject);
+                limits.push(LimitResult::ask(Some(winner.rule), nth, winner.shadow, limit.quota, key, limit_hash));
+            }
+        }
+        limits
+    }
+
+    #[inline]
+    fn plain_subject(&self, key: &str) -> Hash {
+        const PLAIN_KEY_DOMAIN: u8 = 64;
+        self.keyed.text(PLAIN_KEY_DOMAIN, key)
+    }
+
+    fn plain_limits(&self, key: &str, quotas: &[Quota]) -> Limits {
+        let subject = self.plain_subject(key);
+        quotas.iter().enumerate().map(|(nth, quota)| plain_limit(&self.keyed, subject, nth, quota)).collect()
+    }
+
+    /// A limit known to refuse this request. Those that refuse most are looked at first.
+    fn remembered_refusal(&self, rules: &RuleSet, limits: &Limits, call: &Call) -> Option<LimitResult> {
+        let refused = self.refused.as_ref()?;
+        if call.cost == 0 {
+            return None;
+        }
+        let mut order: SmallVec<[(u64, usize); 6]> = SmallVec::new();
+        for (position, limit) in limits.iter().enumerate().filter(|(_, limit)| !limit.shadow) {
+            let group = limit.rule.map_or(0, |rule| rules.record(rule).group);
+            order.push((u64::MAX - self.counters.group(group).refused, position));
+        }
+        order.sort_unstable();
+        order.iter().find_map(|(_, position)| {
+            let limit = &limits[*position];
+            let ready_us = refused.ready_us(limit.key, &limit.quota, call.cost, call.now_us)?;
+            let wait_us = ready_us - call.now_us;
+            let measure = Measure { remaining: 0, next_after_us: wait_us, reset_after_us: wait_us };
+            Some(LimitResult { wait_us, measure, ..*limit })
+        })
+    }
+
+    fn remember_refusals(&self, limits: &Limits, call: &Call) {
+        let Some(refused) = &self.refused else { return };
+        for limit in limits.iter().filter(|limit| !limit.shadow && !limit.allowed() && limit.wait_us != NEVER) {
+            refused.remember(limit.key, &limit.quota, call.cost, limit.wait_us, call.now_us);
+        }
+    }
+
+    #[inline]
+    fn count(&self, rules: &RuleSet, verdict: &Verdict) {
+        self.counters.count(verdict, verdict.rule.map(|rule| rules.record(rule).group));
+        for result in verdict.results.iter().filter(|result| result.shadow && !result.allowed()) {
+            if let Some(rule) = result.rule {
+                self.counters.count_shadow_refusal(rules.record(rule).group);
+            }
+        }
+    }
+}
+
+/// A plain counter is (key, algorithm, window): another limit on it keeps what was used.
+#[inline]
+fn plain_limit(keyed: &Keyed, subject: Hash, nth: usize, quota: &Quota) -> LimitResult {
+    let parameters = [quota.window_us, 1 + quota.algorithm as u64];
+    let limit = keyed.mix(parameters, parameters);
+    LimitResult::ask(None, nth, false, *quota, keyed.mix(subject, limit), limit)
+}
+
+fn alone(rules: &RuleSet, rule: u32, call: &Call) -> Verdict {
+    let template = &rules.record(rule).template;
+    let allowed = template.action == Action::Allow;
+    let wait_us = template.until_us.map_or(NEVER, |until_us| until_us.saturating_sub(call.now_us));
+    Verdict {
+        allowed,
+        path: if allowed { Path::Exempt } else { Path::Blocked },
+        degraded: false,
+        status: if allowed { 200 } else { template.response.status.unwrap_or(BLOCKED_STATUS) },
+        rule: Some(rule),
+        retry_after_us: if allowed { 0 } else { wait_us },
+        binding: None,
+        results: SmallVec::new(),
+        skipped: None,
+        at_us: call.now_us,
+        cost: call.cost,
+    }
+}
+
+#[inline]
+fn refused_or_allowed(
+    rules: Option<&RuleSet>,
+    results: SmallVec<[LimitResult; 1]>,
+    path: Path,
+    skipped: Skipped,
+    call: &Call,
+) -> Verdict {
+    let allowed = results.iter().all(|result| result.shadow || result.allowed());
+    let binding = binding(&results, allowed);
+    let bound = binding.map(|nth| &results[usize::from(nth)]);
+    let rule = bound.and_then(|result| result.rule);
+    let asked_status = rules.zip(rule).and_then(|(rules, rule)| rules.record(rule).template.response.status);
+    Verdict {
+        allowed,
+        path,
+        degraded: false,
+        status: if allowed { 200 } else { asked_status.unwrap_or(REFUSED_STATUS) },
+        rule,
+        retry_after_us: if allowed { 0 } else { bound.map_or(0, |result| result.wait_us) },
+        binding,
+        results,
+        skipped,
+        at_us: call.now_us,
+        cost: call.cost,
+    }
+}

@@ -1,0 +1,198 @@
+//! Which request gets which answer. Nothing here knows how bytes arrive.
+
+use super::check;
+use super::health;
+use super::metrics;
+use super::problem::Problem;
+use super::shared::Shared;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    Check,
+    Checks,
+    Limit,
+    Empty,
+    Healthz,
+    Readyz,
+    Metrics,
+    /// Anything else.
+    Unknown,
+}
+
+impl Route {
+    pub const ALL: [Route; 8] = [
+        Route::Check,
+        Route::Checks,
+        Route::Limit,
+        Route::Empty,
+        Route::Healthz,
+        Route::Readyz,
+        Route::Metrics,
+        Route::Unknown,
+    ];
+
+    #[inline]
+    pub fn of(path: &str) -> Route {
+        match path {
+            "/v1/check" => Route::Check,
+            "/v1/checks" => Route::Checks,
+            "/v1/limit" => Route::Limit,
+            "/v1/_empty" => Route::Empty,
+            "/healthz" => Route::Healthz,
+            "/readyz" => Route::Readyz,
+            "/metrics" => Route::Metrics,
+            _ => Route::Unknown,
+        }
+    }
+
+    /// What metrics call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Route::Check => "/v1/check",
+            Route::Checks => "/v1/checks",
+            Route::Limit => "/v1/limit",
+            Route::Empty => "/v1/_empty",
+            Route::Healthz => "/healthz",
+            Route::Readyz => "/readyz",
+            Route::Metrics => "/metrics",
+            Route::Unknown => "other",
+        }
+    }
+
+    /// The methods it answers, as `Allow` lists them.
+    #[inline]
+    fn allow(self) -> &'static str {
+        match self {
+            Route::Check | Route::Checks | Route::Limit | Route::Empty => "POST",
+            Route::Healthz | Route::Readyz | Route::Metrics => "GET, HEAD",
+            Route::Unknown => "",
+        }
+    }
+
+    /// Whether a request of this method has its body read.
+    #[inline]
+    pub fn takes_body(self, method: &str) -> bool {
+        method == "POST" && self.allow() == "POST"
+    }
+}
+
+/// A request with its body in hand.
+pub(crate) struct Asked<'a> {
+    pub route: Route,
+    pub method: &'a str,
+    pub query: Option<&'a str>,
+    pub body: &'a [u8],
+}
+
+/// What a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Nothing,
+    Json,
+    Problem,
+    Metrics,
+}
+
+impl Kind {
+    #[inline]
+    pub fn content_type(self) -> Option<&'static str> {
+        match self {
+            Kind::Nothing => None,
+            Kind::Json => Some("application/json"),
+            Kind::Problem => Some("application/problem+json"),
+            Kind::Metrics => Some("text/plain; version=0.0.4; charset=utf-8"),
+        }
+    }
+}
+
+/// The answer apart from its body, which went to the buffer given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub status: u16,
+    pub kind: Kind,
+    pub allow: Option<&'static str>,
+}
+
+impl Reply {
+    #[inline]
+    pub fn ok(kind: Kind) -> Reply {
+        Reply { status: 200, kind, allow: None }
+    }
+
+    pub fn problem(problem: &Problem, out: &mut Vec<u8>) -> Reply {
+        out.clear();
+        problem.write(out);
+        Reply { status: problem.status, kind: Kind::Problem, allow: None }
+    }
+}
+
+/// Answers a request, writing the body to `out`.
+pub(crate) fn answer(shared: &Shared, asked: &Asked<'_>, out: &mut Vec<u8>) -> Reply {
+    guarded(out, |out| {
+        routed(shared, asked, out).unwrap_or_else(|problem| {
+            let allow = (problem.status == 405).then(|| asked.route.allow());
+            Reply { allow, ..Reply::problem(&problem, out) }
+        })
+    })
+}
+
+#[inline]
+fn routed(shared: &Shared, asked: &Asked<'_>, out: &mut Vec<u8>) -> Result<Reply, Problem> {
+    let is_allowed = match asked.route.allow() {
+        "POST" => asked.method == "POST",
+        "" => return Err(unknown()),
+        _ => matches!(asked.method, "GET" | "HEAD"),
+    };
+    if !is_allowed {
+        let (path, allow) = (asked.route.name(), asked.route.allow());
+        return Err(Problem::new(405, format!("{path} answers {allow}")));
+    }
+    match asked.route {
+        Route::Check => check::check(&shared.engine, asked.body, asked.query, out),
+        Route::Checks => check::checks(&shared.engine, asked.body, asked.query, out),
+        Route::Limit => check::limit(&shared.engine, asked.body, asked.query, out),
+        Route::Empty | Route::Healthz => Ok(Reply::ok(Kind::Nothing)),
+        Route::Readyz => Ok(health::ready(shared, out)),
+        Route::Metrics => Ok(metrics::metrics(shared, out)),
+        Route::Unknown => Err(unknown()),
+    }
+}
+
+fn unknown() -> Problem {
+    let known: Vec<String> = Route::ALL
+        .iter()
+        .filter(|route| !matches!(route, Route::Unknown | Route::Empty))
+        .map(|route| format!("{} {}", route.allow().split(',').next().unwrap_or_default(), route.name()))
+        .collect();
+    Problem::new(404, format!("there is nothing here; try {}", known.join(", ")))
+}
+
+/// A mistake of ours costs one answer, not the worker and everyone it serves.
+fn guarded(out: &mut Vec<u8>, answer: impl FnOnce(&mut Vec<u8>) -> Reply) -> Reply {
+    catch_unwind(AssertUnwindSafe(|| answer(out))).unwrap_or_else(|_| {
+        Reply::problem(&Problem::new(500, "something failed while answering; this is a bug in Headgate"), out)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_costs_one_answer() {
+        let mut out = b"half an ans".to_vec();
+        let reply = guarded(&mut out, |_| panic!("on purpose"));
+        assert_eq!((reply.status, reply.kind), (500, Kind::Problem));
+        assert!(out.starts_with(b"{"));
+    }
+
+    #[test]
+    fn an_unknown_path_lists_the_known_ones() {
+        let detail = unknown().detail;
+        for route in ["POST /v1/check", "POST /v1/limit", "GET /metrics"] {
+            assert!(detail.contains(route), "{detail}");
+        }
+        assert!(!detail.contains("_empty"));
+    }
+}

@@ -1,0 +1,142 @@
+//! A worker: one thread, one runtime, its connections, and the sweep over them.
+
+use super::acceptor::Acceptor;
+use super::connection::serve;
+use super::listener::Stream;
+use super::shared::{Shared, Worker};
+use super::watch::{Phase, Watch};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::MissedTickBehavior;
+
+/// How often connections are looked at for having taken too long: the precision of every timeout.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+/// The same while draining, when someone waits for the end.
+const DRAIN_TICK: Duration = Duration::from_millis(5);
+
+/// One open connection, as the sweep sees it.
+struct Entry {
+    watch: Arc<Watch>,
+    task: AbortHandle,
+}
+
+/// Runs a worker to its end; false when draining was cut short.
+pub(crate) fn run(
+    shared: &Arc<Shared>,
+    number: usize,
+    arrivals: mpsc::UnboundedReceiver<Stream>,
+    acceptors: Vec<Acceptor>,
+) -> io::Result<bool> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    runtime.block_on(async {
+        for acceptor in acceptors {
+            tokio::spawn(acceptor.run());
+        }
+        let mut worker = Sweeping { shared: shared.clone(), state: shared.workers[number].clone(), open: Vec::new() };
+        worker.admit_all(arrivals).await;
+        Ok(worker.drain().await)
+    })
+}
+
+struct Sweeping {
+    shared: Arc<Shared>,
+    state: Arc<Worker>,
+    open: Vec<Entry>,
+}
+
+impl Sweeping {
+    /// Takes connections in until the acceptors are gone.
+    async fn admit_all(&mut self, mut arrivals: mpsc::UnboundedReceiver<Stream>) {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                arrival = arrivals.recv() => match arrival {
+                    Some(stream) => self.admit(stream),
+                    None => return,
+                },
+                _ = ticks.tick() => {
+                    self.state.tick.fetch_add(1, Ordering::Relaxed);
+                    self.sweep();
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, stream: Stream) {
+        let counted = Counted(self.state.clone());
+        let watch = Arc::new(Watch::new(self.state.clone()));
+        let (shared, watched) = (self.shared.clone(), watch.clone());
+        // A stream that cannot be registered is dropped, which closes it.
+        let task = match stream {
+            Stream::Tcp(stream) => TcpStream::from_std(stream).map(|stream| {
+                tokio::spawn(async move {
+                    let _counted = counted;
+                    serve(stream, shared, watched).await;
+                })
+            }),
+            Stream::Unix(stream) => UnixStream::from_std(stream).map(|stream| {
+                tokio::spawn(async move {
+                    let _counted = counted;
+                    serve(stream, shared, watched).await;
+                })
+            }),
+        };
+        if let Ok(task) = task {
+            self.open.push(Entry { watch, task: task.abort_handle() });
+        }
+    }
+
+    /// Ends what takes too long, and forgets what has ended.
+    fn sweep(&mut self) {
+        let header_ticks = ticks(self.shared.options.header_timeout);
+        let idle_ticks = ticks(self.shared.options.idle_timeout);
+        self.open.retain(|entry| {
+            let is_waiting = entry.watch.is(Phase::Idle) || entry.watch.is(Phase::Answered);
+            if entry.watch.ticks() > if is_waiting { idle_ticks } else { header_ticks } {
+                entry.task.abort();
+            }
+            !entry.task.is_finished()
+        });
+    }
+
+    /// Lets requests under way finish; true when all did in time.
+    async fn drain(&mut self) -> bool {
+        let deadline = self.shared.drain_deadline().unwrap_or_else(Instant::now);
+        // What arrived before the end was called is under way as well: let the runtime read it.
+        tokio::time::sleep(DRAIN_TICK.min(deadline.saturating_duration_since(Instant::now()))).await;
+        loop {
+            for entry in self.open.iter().filter(|entry| entry.watch.is(Phase::Idle)) {
+                entry.task.abort();
+            }
+            tokio::task::yield_now().await;
+            self.open.retain(|entry| !entry.task.is_finished());
+            if self.open.is_empty() {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            tokio::time::sleep(DRAIN_TICK).await;
+        }
+    }
+}
+
+/// At least one tick more than the time, since the first may be nearly over.
+fn ticks(time: Duration) -> u32 {
+    u32::try_from(time.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u32::MAX - 1)
+}
+
+/// Counts a connection out however it ends.
+struct Counted(Arc<Worker>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,28 @@
+//! The Python binding: conversion and errors only. Its contract is `src/headgate/_core.pyi`.
+
+mod clock;
+mod decision;
+mod engine;
+mod errors;
+mod explain;
+mod facts;
+mod functions;
+mod quotas;
+mod server;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<clock::FakeClock>()?;
+    module.add_class::<decision::Decision>()?;
+    module.add_class::<decision::LimitResult>()?;
+    module.add_class::<engine::PyEngine>()?;
+    module.add_class::<server::Server>()?;
+    module.add("RulesError", module.py().get_type::<errors::RulesError>())?;
+    module.add_function(wrap_pyfunction!(functions::validate_rules, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::parse_limit, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::normalise_path, module)?)?;
+    Ok(())
+}

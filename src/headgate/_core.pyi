@@ -1,0 +1,277 @@
+"""The engine's contract: everything Python may ask of the native engine.
+
+All times in arguments and results are seconds as floats, exact to the microsecond, unless a name ends in `_us`.
+Rules, overrides and rule documents cross the border as JSON text; the rule model lives in the engine, so that a
+rule means the same through every door.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, final
+
+__version__: str
+
+@final
+class FakeClock:
+    """A clock that moves only when told to: for tests."""
+
+    def __new__(cls, start: float = ...) -> FakeClock: ...
+    def advance(self, seconds: float) -> None:
+        """Move forward. Negative amounts raise ValueError."""
+    def now(self) -> float:
+        """Seconds since the epoch, on this clock."""
+    def now_us(self) -> int: ...
+
+@final
+class LimitResult:
+    """What one limit said. Frozen."""
+
+    @property
+    def allowed(self) -> bool: ...
+    @property
+    def shadow(self) -> bool:
+        """Counted and reported, never enforced."""
+    @property
+    def rule(self) -> str | None:
+        """The rule's name; None for `check_limit`."""
+    @property
+    def label(self) -> str:
+        """The limit's label within its rule; its position by default."""
+    @property
+    def by(self) -> tuple[str, ...]: ...
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def limit(self) -> int:
+        """The most that fits at once: the count, or the burst of a bucket."""
+    @property
+    def window(self) -> float:
+        """Seconds over which `limit` comes back."""
+    @property
+    def remaining(self) -> int: ...
+    @property
+    def retry_after(self) -> float | None:
+        """0.0 when allowed; None when the cost can never fit."""
+    @property
+    def reset_after(self) -> float: ...
+
+@final
+class Decision:
+    """The answer to one check. Frozen; true when allowed."""
+
+    def __bool__(self) -> bool: ...
+    @property
+    def allowed(self) -> bool: ...
+    @property
+    def limit(self) -> int | None:
+        """Of the binding limit; None when no limit applied (`limit`, `remaining`, `reset_after` alike)."""
+    @property
+    def remaining(self) -> int | None: ...
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds to wait: exactly enough when nobody else spends. 0.0 when allowed; None when waiting never
+        helps (the cost exceeds the limit, or the request is blocked without an end)."""
+    @property
+    def reset_after(self) -> float | None: ...
+    @property
+    def rule(self) -> str | None:
+        """The rule that decided: the binding limit's, or the `block`/`allow` rule."""
+    @property
+    def path(self) -> str:
+        """Which step decided: exempt, blocked, refused_memory, lease, store, fallback_open, fallback_closed,
+        fallback_local, no_rule."""
+    @property
+    def degraded(self) -> bool: ...
+    @property
+    def status(self) -> int:
+        """200 when allowed, else the HTTP status the rule asks for (429 by default, 403 for a block)."""
+    @property
+    def results(self) -> list[LimitResult]:
+        """Every limit that was looked at, shadow limits included."""
+    @property
+    def skipped(self) -> list[tuple[str, str]]:
+        """Rules that matched but could not apply: (rule, the missing fact)."""
+    def headers(
+        self,
+        *,
+        families: Sequence[str] | None = None,
+        draft: int = 11,
+        jitter: float = 0.1,
+    ) -> dict[str, str]:
+        """Response headers. `families` is any of x-ratelimit, ietf (both unless said); Retry-After always accompanies a refusal that
+        names a time. The jitter of one decision is fixed: asking twice gives the same number."""
+    def body(self, *, problem: bool = False, jitter: float = 0.1) -> dict[str, Any]:
+        """The refusal's JSON body, or RFC 9457 problem details. `retry_after` is the number in Retry-After."""
+    def to_json(self) -> str:
+        """As `/v1/check` answers."""
+
+class Engine:
+    """Rules, counters and a clock. `headgate.Limiter` is this with a friendlier constructor."""
+
+    def __new__(
+        cls,
+        *args: Any,
+        max_keys: int = 1_000_000,
+        clock: FakeClock | None = None,
+        region: str | None = None,
+        no_rule: str = "allow",
+        ipv6_prefix: int = 64,
+        refused_memory: bool | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """`refused_memory` answers repeated refusals for a second without asking the store; None: only where the
+        store is remote. Other arguments are ignored here, so that a subclass may take them."""
+
+    # --- checking
+    def check(
+        self,
+        *,
+        user: str | int | None = None,
+        tier: str | None = None,
+        path: str | None = None,
+        method: str | None = None,
+        ip: str | None = None,
+        org: str | int | None = None,
+        api_key: str | int | None = None,
+        region: str | None = None,
+        descriptors: Mapping[str, str] | None = None,
+        cost: int = ...,
+    ) -> Decision:
+        """Decide by the rules. Raises ValueError for facts that cannot be (a bad ip, a negative cost)."""
+    def peek(
+        self,
+        *,
+        user: str | int | None = None,
+        tier: str | None = None,
+        path: str | None = None,
+        method: str | None = None,
+        ip: str | None = None,
+        org: str | int | None = None,
+        api_key: str | int | None = None,
+        region: str | None = None,
+        descriptors: Mapping[str, str] | None = None,
+        cost: int = ...,
+    ) -> Decision:
+        """As `check` would answer, writing nothing."""
+    def reset(
+        self,
+        *,
+        user: str | int | None = None,
+        tier: str | None = None,
+        path: str | None = None,
+        method: str | None = None,
+        ip: str | None = None,
+        org: str | int | None = None,
+        api_key: str | int | None = None,
+        region: str | None = None,
+        descriptors: Mapping[str, str] | None = None,
+    ) -> int:
+        """Forget the usage behind every limit these facts meet; returns how many counters were cleared."""
+    def check_limit(
+        self,
+        key: str,
+        limit: int | str,
+        window: float | str | None = None,
+        cost: int = ...,
+        algorithm: str | None = None,
+        burst: int | None = None,
+    ) -> Decision:
+        """The plain call without rules: `check_limit("user_123:login", 5, 60)` or `("…", "5/minute burst 2")`.
+        A counter is (key, algorithm, window): another `limit` keeps what was used."""
+    def peek_limit(
+        self,
+        key: str,
+        limit: int | str,
+        window: float | str | None = None,
+        cost: int = ...,
+        algorithm: str | None = None,
+        burst: int | None = None,
+    ) -> Decision: ...
+    def reset_limit(
+        self,
+        key: str,
+        limit: int | str,
+        window: float | str | None = None,
+        algorithm: str | None = None,
+        burst: int | None = None,
+    ) -> int: ...
+    def refund(self, decision: Decision, amount: int | None = None) -> int:
+        """Return what a decision spent (all of it, or `amount` of each of its charges). Each charge is returned at
+        most once. Gives the largest amount returned to any one limit."""
+    def commit(self, decision: Decision, actual: int) -> int:
+        """Settle a decision at its real cost: the rest is returned; what exceeds it is spent unconditionally."""
+    def explain(
+        self,
+        *,
+        user: str | int | None = None,
+        tier: str | None = None,
+        path: str | None = None,
+        method: str | None = None,
+        ip: str | None = None,
+        org: str | int | None = None,
+        api_key: str | int | None = None,
+        region: str | None = None,
+        descriptors: Mapping[str, str] | None = None,
+        cost: int = ...,
+    ) -> str:
+        """A peek with its reasons, as JSON: {"decision": {…}, "facts": {…}, "tier_from": …, "candidates":
+        [{"rule", "outcome": "wins"|"loses"|"skipped", "to": rule|null, "why": text, "by": […], "priority": n}]}."""
+
+    # --- rules
+    def load_rules(self, document: str) -> None:
+        """Replace all rules by a JSON document {"rules": […], "tiers": […], "overrides": […]}. Raises RulesError
+        (and changes nothing) when anything in it is wrong."""
+    def load_rules_file(self, path: str) -> int:
+        """Replace all rules from a bulk file: JSON Lines, one rule a line. Returns how many. Raises OSError when it
+        cannot be read, and RulesError at the first mistake, whose path begins with the line's number less one."""
+    def put_rule(self, rule: str) -> None:
+        """Add or replace one rule (JSON), by name."""
+    def remove_rule(self, name: str) -> bool: ...
+    def put_override(self, override: str) -> None: ...
+    def remove_override(self, kind: str, value: str) -> bool:
+        """`kind` is user, org or api_key."""
+    def rule_count(self) -> int: ...
+    def rules_version(self) -> int:
+        """Grows by one with every change that took effect."""
+
+    # --- insight
+    def stats(self) -> dict[str, int]:
+        """Counters: keys, cells, rules, and decisions by path (`path_store`, …), `allowed`, `refused`."""
+
+class RulesError(ValueError):
+    """A rule document was wrong. `errors` lists every mistake: (path, message), a path being keys and positions
+    from the document's root, e.g. ("rules", 0, "limit")."""
+
+    errors: list[tuple[tuple[str | int, ...], str]]
+
+def validate_rules(document: str) -> list[tuple[tuple[str | int, ...], str]]:
+    """Every mistake in a JSON rule document, without loading it."""
+
+def parse_limit(text: str, algorithm: str | None = None) -> list[tuple[str, int, float, int]]:
+    """Reads `5/minute;100/hour burst 20`: (algorithm, count, window in seconds, capacity) each. Raises ValueError."""
+
+def normalise_path(path: str) -> str: ...
+
+@final
+class Server:
+    """The node's HTTP server: Rust threads answering from an engine."""
+
+    def __new__(
+        cls,
+        engine: Engine,
+        *,
+        listen: str | None = None,
+        uds: str | None = None,
+        threads: int = 0,
+        max_connections: int = 10_000,
+        max_body_bytes: int = 65_536,
+        header_timeout: float = 10.0,
+        idle_timeout: float = 75.0,
+    ) -> Server:
+        """Binds at once (an OSError names the address); answers after `start`. Port 0 takes a free one."""
+    def start(self) -> None: ...
+    def addresses(self) -> list[str]:
+        """What was bound: `127.0.0.1:8080`, `unix:/run/headgate.sock`."""
+    def set_rules_error(self, error: str | None) -> None:
+        """Shown in /readyz and counted in metrics: the last reload failed, and why."""
+    def drain(self, timeout: float) -> bool:
+        """Stop accepting, let what is under way finish, close. False when `timeout` cut it short. Releases the GIL."""

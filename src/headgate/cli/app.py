@@ -1,0 +1,27 @@
+"""All verbs in one place. Verbs import what they show things with when they run, so that `--help` stays quick."""
+
+from __future__ import annotations
+
+import typer
+
+from headgate.cli import check, rules, serve, settings, version
+
+# Plain help: examples keep their lines, and nothing in a description is taken for markup.
+app = typer.Typer(
+    name="headgate",
+    help="Headgate decides, for every request to an API, whether it may pass.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+)
+
+app.command("serve")(serve.serve)
+app.command("check")(check.check)
+app.add_typer(rules.app, name="rules")
+app.command("settings")(settings.settings)
+app.command("version")(version.version)
+
+
+def main() -> None:
+    app()

@@ -1,0 +1,55 @@
+"""Flags for settings, made from the table of settings: a setting added there has a flag here."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from headgate.settings import CONFIG_FILE, CONFIG_VARIABLE, SettingItem, setting_items
+
+_CONFIG_HELP = f"Settings file. Default: {CONFIG_FILE} here, if there is one [{CONFIG_VARIABLE}]"
+
+
+def with_setting_flags(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb that takes `config` and `**flags` one option for every setting. All are text: settings are
+    validated in one place, whether they come from a flag, the environment or a file."""
+    own = [
+        item for item in inspect.signature(verb, eval_str=True).parameters.values() if item.kind is not item.VAR_KEYWORD
+    ]
+    options = [_option(item) for item in setting_items()]
+    config = inspect.Parameter(
+        "config",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[str | None, typer.Option("--config", help=_CONFIG_HELP, metavar="FILE")],
+    )
+    own = [item for item in own if item.name != "config"]
+    parameters = [*options, config, *own]
+
+    def command(**given: Any) -> None:
+        verb(**given)
+
+    command.__doc__ = verb.__doc__
+    command.__name__ = verb.__name__
+    command.__module__ = verb.__module__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {item.name: item.annotation for item in parameters}
+    return command
+
+
+def _option(item: SettingItem) -> inspect.Parameter:
+    default = "" if item.default is None else f" (default {item.default})"
+    option = typer.Option(item.flag, help=f"{item.about}{default} [{item.variable}]", metavar=_metavar(item))
+    annotation = Annotated[str | None, option]
+    return inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _metavar(item: SettingItem) -> str:
+    if item.name.endswith("_s"):
+        return "SECONDS"
+    if isinstance(item.default, int):
+        return "N"
+    return {"listen": "HOST:PORT", "uds": "PATH", "rules": "FILE", "store": "URL"}.get(item.name, "WORD")

@@ -1,0 +1,36 @@
+"""`headgate serve`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headgate.cli.errors import reported
+from headgate.cli.flags import with_setting_flags
+from headgate.settings import read_settings
+
+
+@with_setting_flags
+def serve(
+    *,
+    config: str | None = None,
+    ready_file: Annotated[
+        str | None,
+        typer.Option("--ready-file", help="Write the bound addresses here, as JSON, once answering", metavar="PATH"),
+    ] = None,
+    **flags: str | None,
+) -> None:
+    """Answer checks over HTTP until SIGTERM; SIGHUP or a saved change reloads the rules.
+
+    \b
+    Example:
+      headgate serve --rules rules.yaml --listen 127.0.0.1:8080
+      curl -s 127.0.0.1:8080/v1/check -d '{"user": "42", "path": "/api/v1/login", "method": "POST"}'
+    """
+    with reported():
+        settings = read_settings(flags, config=config)
+        from headgate.node.process import run
+
+        code = run(settings, ready_file=ready_file)
+    raise typer.Exit(code)

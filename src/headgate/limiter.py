@@ -1,0 +1,168 @@
+"""`Limiter`: the engine with a friendly constructor, async doors, reservations and a decorator.
+
+`check`, `peek`, `check_limit`, `reset` and the rest are the engine's own methods, inherited without a Python frame
+around them: a frame would cost as much as the decision.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, ParamSpec, TypedDict, TypeVar, Unpack, cast
+
+import headgate._core as _core
+from headgate.errors import ConfigError, RateLimited
+from headgate.model import RulesSource, load_into
+from headgate.model.document import is_text
+from headgate.reservation import Reservation
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MEMORY_STORE = "memory://"
+
+
+class Facts(TypedDict, total=False):
+    """What is known about a request."""
+
+    user: str | int | None
+    tier: str | None
+    path: str | None
+    method: str | None
+    ip: str | None
+    org: str | int | None
+    api_key: str | int | None
+    region: str | None
+    descriptors: Mapping[str, str] | None
+    cost: int
+
+
+class Limiter(_core.Engine):
+    """Decides whether a request may pass.
+
+    rules           path of a YAML, JSON or JSON Lines file, YAML text, a dict, or a list of rules
+    store           where counters live; `memory://` is this process
+    max_keys        how many counters are kept; past that, new keys share overflow cells that only over-count
+    clock           a `headgate.testing.FakeClock`, to freeze time in tests
+    region          the fact `region` of every check that names none
+    no_rule         `allow` or `deny` a request that no rule applies to
+    ipv6_prefix     IPv6 clients are counted by this many leading bits
+    refused_memory  answer repeated refusals without asking the store; of use with a shared store
+    """
+
+    def __init__(
+        self,
+        rules: RulesSource | None = None,
+        *,
+        store: str = MEMORY_STORE,
+        max_keys: int = 1_000_000,
+        clock: _core.FakeClock | None = None,
+        region: str | None = None,
+        no_rule: str = "allow",
+        ipv6_prefix: int = 64,
+        refused_memory: bool | None = None,
+    ) -> None:
+        # The engine took its own keywords (all but `rules` and `store`) in `__new__`.
+        if store != MEMORY_STORE:
+            raise ConfigError(f"store {_scheme(store)!r} is not yet available; use {MEMORY_STORE!r}")
+        self._source: RulesSource | None = None
+        if rules is not None:
+            self.reload(rules)
+
+    def reload(self, rules: RulesSource | None = None) -> None:
+        """Replace all rules; usage is kept. Without an argument the rules file is read again. Raises RulesFileError,
+        and the old rules go on, when anything in them is wrong."""
+        source = self._source if rules is None else rules
+        if source is None:
+            raise ConfigError("there is no rules file to read again; give `reload` the rules")
+        load_into(self, source)
+        is_file = isinstance(source, os.PathLike) or (isinstance(source, str) and not is_text(source))
+        self._source = source if is_file else None
+
+    async def acheck(self, **facts: Unpack[Facts]) -> _core.Decision:
+        """`check` for async code."""
+        return self.check(**facts)
+
+    async def acheck_limit(
+        self,
+        key: str,
+        limit: int | str,
+        window: float | str | None = None,
+        cost: int = 1,
+        algorithm: str | None = None,
+        burst: int | None = None,
+    ) -> _core.Decision:
+        """`check_limit` for async code."""
+        return self.check_limit(key, limit, window, cost, algorithm, burst)
+
+    def reserve(self, **facts: Unpack[Facts]) -> Reservation:
+        """Spend `cost` now and settle later: `with limiter.reserve(user="42", cost=4000) as r: r.commit(1250)`."""
+        return Reservation(self, self.check(**facts))
+
+    def reserve_limit(
+        self,
+        key: str,
+        limit: int | str,
+        window: float | str | None = None,
+        cost: int = 1,
+        algorithm: str | None = None,
+        burst: int | None = None,
+    ) -> Reservation:
+        """`reserve` without rules, as `check_limit`."""
+        return Reservation(self, self.check_limit(key, limit, window, cost, algorithm, burst))
+
+    def limit(
+        self,
+        limit: int | str,
+        window: float | str | None = None,
+        *,
+        key: Callable[..., object] | str | None = None,
+        cost: int = 1,
+        algorithm: str | None = None,
+        burst: int | None = None,
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Limit calls of a function, sync or async: `@limiter.limit("5/minute", key=lambda user: user.id)`.
+
+        `key` is given the call's arguments; without one all callers share a counter. Each function counts on its own.
+        A refused call raises RateLimited and the function is not entered."""
+
+        def decorate(function: Callable[P, R]) -> Callable[P, R]:
+            name = f"{function.__module__}.{function.__qualname__}"
+            # A mistake in the limit should stop the program where it is written, not at the first call.
+            self.peek_limit(name, limit, window, cost, algorithm, burst)
+
+            def admit(*args: Any, **kwargs: Any) -> None:
+                part = key(*args, **kwargs) if callable(key) else key
+                counter = name if part is None else f"{name}:{part}"
+                decision = self.check_limit(counter, limit, window, cost, algorithm, burst)
+                if not decision.allowed:
+                    raise RateLimited(decision)
+
+            if inspect.iscoroutinefunction(function):
+
+                @functools.wraps(function)
+                async def async_wrapper(*args: P.args, **kwargs: P.kwargs) -> Any:
+                    admit(*args, **kwargs)
+                    return await function(*args, **kwargs)
+
+                return cast(Callable[P, R], async_wrapper)
+
+            @functools.wraps(function)
+            def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+                admit(*args, **kwargs)
+                return function(*args, **kwargs)
+
+            return wrapper
+
+        return decorate
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a Limiter holds live counters and cannot be pickled or copied; build one in each process")
+
+
+def _scheme(store: str) -> str:
+    """A store's kind without the rest: its address may hold a password."""
+    scheme, separator, _ = store.partition("://")
+    return scheme + separator if separator else store

@@ -1,0 +1,199 @@
+"""Settings: read once, from flags, then `HEADGATE_*`, then `headgate.toml`, then the defaults here; then frozen.
+
+One table, the fields of `Settings`, gives flags, variables, file keys, help and validation alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from headgate import setting_values as values
+from headgate.errors import SettingsError
+
+T = TypeVar("T")
+
+PREFIX = "HEADGATE_"
+CONFIG_VARIABLE = "HEADGATE_CONFIG"
+CONFIG_FILE = "headgate.toml"
+CONFIG_BYTES_MAX = 1024 * 1024
+_DEFAULT_LISTEN: str | None = "127.0.0.1:8080"
+# Kubernetes gives these to every pod beside a service called `headgate`; they are not typing mistakes.
+_FOREIGN_VARIABLE = re.compile(r"HEADGATE_(SERVICE_.*|PORT|PORT_[0-9]+_.*)\Z")
+
+
+def _setting(default: T, about: str, read: Callable[[object], T]) -> T:
+    return field(default=default, metadata={"about": about, "read": read})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a node runs. `sources` says where each value came from."""
+
+    listen: str | None = _setting(
+        _DEFAULT_LISTEN,
+        "HOST:PORT to answer HTTP on; port 0 takes a free one, empty for none",
+        values.address,
+    )
+    uds: str | None = _setting(None, "Path of a Unix socket to answer HTTP on as well", values.optional_text)
+    rules: str | None = _setting(
+        None,
+        "Rules file: YAML, JSON, or JSON Lines in bulk. Default: the starter rules",
+        values.optional_text,
+    )
+    store: str = _setting("memory://", "Where counters live", values.text)
+    threads: int = _setting(0, "Threads answering requests; 0 is one per core", values.whole(0, 1024))
+    max_keys: int = _setting(
+        1_000_000, "Counters kept in memory; further keys share overflow cells", values.whole(1, 2**40)
+    )
+    region: str | None = _setting(None, "The region of requests that name none", values.optional_text)
+    no_rule: str = _setting("allow", "allow or deny a request no rule applies to", values.choice("allow", "deny"))
+    ipv6_prefix: int = _setting(64, "IPv6 clients are counted by this many leading bits", values.whole(1, 128))
+    max_connections: int = _setting(10_000, "Connections open at once", values.whole(1, 1_000_000))
+    max_body_bytes: int = _setting(65_536, "Largest request body", values.whole(1, 64 * 2**20))
+    header_timeout_s: float = _setting(
+        10.0, "Seconds a client has to send a request's head", values.seconds(0.001, 3600)
+    )
+    idle_timeout_s: float = _setting(75.0, "Seconds an idle connection is kept", values.seconds(0.001, 86_400))
+    drain_timeout_s: float = _setting(
+        10.0, "Seconds requests under way have to finish after SIGTERM", values.seconds(0, 3600)
+    )
+    log_level: str = _setting(
+        "info", "Least level logged", values.choice("debug", "info", "warning", "error", "critical")
+    )
+    log_format: str = _setting("console", "console for people, json for machines", values.choice("console", "json"))
+    rules_poll_s: float = _setting(
+        1.0, "Seconds between looks at the rules file; 0 reloads on SIGHUP only", values.seconds(0, 3600)
+    )
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    def shown(self) -> list[ShownSetting]:
+        """Every setting for people to see: no passwords."""
+        return [
+            ShownSetting(
+                item.name,
+                values.without_password(getattr(self, item.name)),
+                self.sources.get(item.name, "default"),
+                item.about,
+            )
+            for item in setting_items()
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSetting:
+    name: str
+    value: object
+    source: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettingItem:
+    """One row of the table."""
+
+    name: str
+    default: object
+    about: str
+    read: Callable[[object], object]
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.name.upper()
+
+
+def setting_items() -> list[SettingItem]:
+    return [
+        SettingItem(item.name, item.default, item.metadata["about"], item.metadata["read"])
+        for item in dataclasses.fields(Settings)
+        if "read" in item.metadata
+    ]
+
+
+def read_settings(
+    flags: Mapping[str, object | None] | None = None,
+    *,
+    config: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    folder: str | os.PathLike[str] = ".",
+) -> Settings:
+    """Settings from everywhere. `flags` holds those given on the command line, by setting name; None is not given.
+    Raises SettingsError naming every problem."""
+    environ = os.environ if environ is None else environ
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    problems: list[str] = []
+    file, table = _read_config(config or environ.get(CONFIG_VARIABLE), folder, problems)
+    items = {item.name: item for item in setting_items()}
+    problems += [f"{file}: unknown setting {key!r}{_did_you_mean(key, items)}" for key in table if key not in items]
+    chosen: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for name, item in items.items():
+        if name in given:
+            source, raw = f"flag {item.flag}", given[name]
+        elif item.variable in environ:
+            source, raw = f"environment {item.variable}", environ[item.variable]
+        elif name in table:
+            source, raw = f"file {file}", table[name]
+        else:
+            sources[name] = "default"
+            continue
+        sources[name] = source
+        try:
+            chosen[name] = item.read(raw)
+        except ValueError as error:
+            where = f"{file}: {name}" if source.startswith("file ") else source.split(" ", 1)[1]
+            problems.append(f"{where}: {error}, not {values.without_password(raw)!r}")
+    if "listen" in chosen and chosen["listen"] is None and not chosen.get("uds"):
+        problems.append("listen is empty and uds is not set: there is nowhere to answer; give one of them")
+    if problems:
+        raise SettingsError(problems)
+    return Settings(**chosen, sources=MappingProxyType(sources), warnings=tuple(_strangers(environ, items)))
+
+
+def _read_config(config: str | None, folder: str | os.PathLike[str], problems: list[str]) -> tuple[str, dict[str, Any]]:
+    """The file's name as shown and its table. A file that was asked for must exist; the one in the folder may not."""
+    path = Path(folder, config or CONFIG_FILE)
+    name = config or CONFIG_FILE
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(CONFIG_BYTES_MAX + 1)
+    except FileNotFoundError:
+        if config:
+            problems.append(f"{name}: there is no such file")
+        return name, {}
+    except OSError as error:
+        problems.append(f"{name}: cannot be read: {error.strerror or error}")
+        return name, {}
+    if len(raw) > CONFIG_BYTES_MAX:
+        problems.append(f"{name}: larger than {CONFIG_BYTES_MAX // 1024} KiB; this cannot be a settings file")
+        return name, {}
+    try:
+        return name, tomllib.loads(raw.decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        problems.append(f"{name}: not TOML: {error}")
+        return name, {}
+
+
+def _strangers(environ: Mapping[str, str], items: Mapping[str, SettingItem]) -> Iterable[str]:
+    known = {item.variable for item in items.values()} | {CONFIG_VARIABLE}
+    for variable in sorted(environ):
+        if variable.startswith(PREFIX) and variable not in known and not _FOREIGN_VARIABLE.match(variable):
+            yield f"environment {variable}: no such setting{_did_you_mean(variable, known)}"
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else ""
