@@ -8,6 +8,21 @@ rule means the same through every door.
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, final
 
+from typing_extensions import disjoint_base
+
+__all__ = [
+    "Decision",
+    "Engine",
+    "FakeClock",
+    "LimitResult",
+    "RulesError",
+    "Server",
+    "__version__",
+    "normalise_path",
+    "parse_limit",
+    "validate_rules",
+]
+
 __version__: str
 
 @final
@@ -104,6 +119,7 @@ class Decision:
     def to_json(self) -> str:
         """As `/v1/check` answers."""
 
+@disjoint_base
 class Engine:
     """Rules, counters and a clock. `headgate.Limiter` is this with a friendlier constructor."""
 

@@ -45,8 +45,8 @@ turns = st.lists(st.builds(Turn, waits, parts, st.integers(0, 7), parts), min_si
 def test_refunds_never_return_more_than_the_charges_still_weigh(
     algorithm: str, data: st.DataObject, start_us: int, history: list[Turn]
 ) -> None:
-    """The engine may return less than the model, which knows every charge by name, but never more. Which of its
-    groups a sliding window takes a refund from is its own affair, so there the exact log is the measure."""
+    """The engine may return less than the model, which knows every charge by name, but never more. Which of
+    its groups a sliding window takes a refund from is its own affair: there the exact log is the measure."""
     limit = data.draw(limits((algorithm,)))
     exact = replace(limit, algorithm="sliding_log") if algorithm == "sliding_window" else limit
     model, engine, now_us = counter(exact), SubjectUnderTest(limit, start_us), start_us
@@ -167,3 +167,32 @@ def test_two_reservations_settled_one_after_the_other_return_no_more_than_they_w
     assert engine.engine.refund(second) <= 3
     left = engine.peek(0, START_US + 3 * SECOND_US).remaining
     assert left + 3 <= limit.capacity, "three were kept this instant, so at most seven more fit"
+
+
+def test_a_charge_that_drained_before_the_bucket_was_cleared_returns_nothing_after() -> None:
+    """The small reservation drains away; refunds empty the bucket; what comes later is not its to return."""
+    limit = Limit("gcra", 1, SECOND_US, 10)
+    engine = SubjectUnderTest(limit, START_US)
+    large, small = engine.engine.check(cost=8), engine.engine.check(cost=1)
+    assert engine.engine.refund(large) == 8
+    engine.at(START_US + SECOND_US // 2)
+    late = engine.engine.check(cost=1)
+    engine.at(START_US + SECOND_US)
+    assert engine.engine.refund(late) == 1
+    assert engine.engine.check(cost=5)
+    assert engine.engine.refund(small) == 0
+    assert engine.peek(0, START_US + SECOND_US).remaining == 5
+
+
+def test_a_charge_returns_nothing_to_a_bucket_that_was_forgotten_since() -> None:
+    """As above, but the drained bucket's place was taken by others meanwhile."""
+    limit = Limit("gcra", 1, SECOND_US, 10)
+    engine = SubjectUnderTest(limit, START_US, max_keys=64)
+    large, small = engine.engine.check(cost=8), engine.engine.check(cost=1)
+    assert engine.engine.refund(large) == 8
+    engine.at(START_US + 4 * SECOND_US)
+    for number in range(60):
+        engine.engine.check_limit(f"other{number}", 1, 1)
+    engine.at(START_US + 6 * SECOND_US)
+    assert engine.engine.check(cost=5)
+    assert engine.engine.refund(small) == 0
