@@ -79,6 +79,7 @@ class Contestant:
             f"{name} server busy": round(best.server_busy, 2),
             f"{name} p99 µs": best.load["p99_us"],
             f"{name} reply bytes": round(best.load["reply_bytes"]),
+            "connections": CONNECTIONS,
         }
 
 

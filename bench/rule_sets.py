@@ -25,7 +25,7 @@ def five_limit_rules() -> list[dict[str, Any]]:
 
 
 def org_rules(org: int) -> str:
-    """The ten rules of one organisation as JSON Lines: seven shapes, three `by`."""
+    """The ten rules of one organisation as JSON Lines: six shapes, three `by`."""
     base = (org % PLANS + 1) * 10
     name, match = f'{{"name":"org-{org}-', f'","match":{{"org":"o{org}"'
     by_user = f'}},"by":"user","limit":"{base}/second"}}\n'

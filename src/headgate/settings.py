@@ -52,7 +52,7 @@ class Settings:
     store: str = _setting("memory://", "Where counters live", values.text)
     threads: int = _setting(0, "Threads answering requests; 0 is one per core", values.whole(0, 1024))
     max_keys: int = _setting(
-        1_000_000, "Counters kept in memory; further keys share overflow cells", values.whole(1, 2**40)
+        1_000_000, "Counters kept in memory; further keys share overflow cells", values.whole(1, 10**9)
     )
     region: str | None = _setting(None, "The region of requests that name none", values.optional_text)
     no_rule: str = _setting("allow", "allow or deny a request no rule applies to", values.choice("allow", "deny"))

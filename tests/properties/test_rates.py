@@ -7,10 +7,11 @@ from random import Random
 import pytest
 
 from tests.engine import SubjectUnderTest
-from tests.model.limits import MINUTE_US, SECOND_US, Limit
+from tests.model.limits import MINUTE_US, MONTH_US, SECOND_US, Limit, Result
 from tests.model.oracle import most_in_any_window
 from tests.properties.strategies import START_US
 
+DAY_US = 1_440 * MINUTE_US
 RATES = [30_000, 333_333, 700_000, 1_000_000]
 
 
@@ -46,6 +47,33 @@ def test_single_requests_get_the_rate_too(rate: int) -> None:
         advance(0.000001)
         admitted += bool(check())
     assert admitted == pytest.approx(rate / 10, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("count", "window_us"),
+    [(50_000, DAY_US), (51_999, DAY_US), (1_701, MONTH_US), (1_200_000, 60 * MINUTE_US)],
+)
+def test_large_buckets_lose_nothing_to_rounding(count: int, window_us: int) -> None:
+    """Held near their capacity, where their numbers are largest, against plain whole-number arithmetic."""
+    limit = Limit("gcra", count, window_us)
+    engine, random = SubjectUnderTest(limit, START_US), Random(count)
+    now_us = last_us = START_US
+    level = 0  # in units of 1/window_us of a token, of which `count` drain each microsecond
+    for step in range(4_000):
+        now_us += random.randrange(max(2, window_us // count))
+        cost = random.randrange(1, max(2, count // 10) if step < 40 else 9)
+        level = max(0, level - (now_us - last_us) * count)
+        last_us = now_us
+        excess = level + cost * window_us - count * window_us
+        if excess <= 0:
+            level += cost * window_us
+        expected = Result(
+            excess <= 0,
+            (count * window_us - level) // window_us,
+            -(-max(0, excess) // count),
+            -(-level // count),
+        )
+        assert engine.check(cost, now_us) == expected, f"step {step}"
 
 
 @pytest.mark.parametrize("rate", RATES)

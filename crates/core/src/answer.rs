@@ -3,7 +3,7 @@
 use crate::algorithm::NEVER;
 use crate::quota::Quota;
 use crate::rule_index::RuleSet;
-use crate::verdict::{LimitResult, Verdict};
+use crate::verdict::{LimitResult, Path, Verdict};
 use std::fmt::Write;
 
 /// Which header families are sent, and how.
@@ -93,13 +93,14 @@ impl<'a> Answer<'a> {
         let status = self.verdict.status;
         let message = self.response(self.verdict.rule).and_then(|response| response.message.as_deref());
         let retry = retry_after_s.map_or("null".to_string(), |seconds| seconds.to_string());
-        let is_blocked = self.verdict.path == crate::verdict::Path::Blocked;
+        let is_blocked = matches!(self.verdict.path, Path::Blocked | Path::NoRule);
+        let title = if self.verdict.path == Path::NoRule { "No rule allows this request" } else { "Request blocked" };
         if !problem {
-            let error = message.unwrap_or(if is_blocked { "Request blocked" } else { "Rate limit exceeded" });
+            let error = message.unwrap_or(if is_blocked { title } else { "Rate limit exceeded" });
             return format!(r#"{{"error": {}, "retry_after": {retry}}}"#, json_text(error));
         }
         let (kind, title) = match (is_blocked, self.verdict.degraded) {
-            (true, _) => ("about:blank", "Request blocked"),
+            (true, _) => ("about:blank", title),
             (false, true) => (
                 "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
                 "Request cannot be satisfied due to temporary server capacity constraints",

@@ -16,7 +16,7 @@ pub const SLIDING_WINDOW_COUNTER_COUNT_MAX: u64 = u32::MAX as u64;
 pub const SLIDING_WINDOW_GROUPS: u64 = 32;
 
 /// Integers up to here survive a round trip through a double with room to round.
-const EXACT_MAX: u128 = 1 << 52;
+const EXACT_MAX: u128 = 1 << 51;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]

@@ -14,6 +14,8 @@ const WAYS: usize = 4;
 #[derive(Clone, Copy, Debug, Default)]
 struct Refusal {
     key: Hash,
+    /// The parameters it was refused under, so that it dies with a change of the rule.
+    parameters: u64,
     cost: u64,
     ready_us: u64,
     believed_until_us: u64,
@@ -25,26 +27,29 @@ pub struct Refusals {
     ways: [Refusal; WAYS],
 }
 
-/// The name of a refusal: the counter and the very parameters it was refused under, so that it dies with a change
-/// of the rule.
 #[inline]
-pub fn refusal_key(key: Hash, quota: &Quota) -> Hash {
-    let parameters = quota.count.rotate_left(32) ^ quota.window_us ^ quota.capacity.rotate_left(17);
-    [key[0] ^ parameters, key[1].rotate_left(1 + quota.algorithm as u32)]
+fn parameters_of(quota: &Quota) -> u64 {
+    let counts = quota.count.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ quota.capacity.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    counts ^ quota.window_us.rotate_left(8) ^ quota.algorithm as u64
 }
 
 impl Refusals {
     /// When the cost would fit, if it is known to be refused until then.
     #[inline]
-    pub fn ready_us(&self, key: Hash, cost: u64, now_us: u64) -> Option<u64> {
+    pub fn ready_us(&self, key: Hash, quota: &Quota, cost: u64, now_us: u64) -> Option<u64> {
         let known = self.ways.iter().find(|refusal| refusal.key == key)?;
-        (cost >= known.cost && now_us < known.believed_until_us && now_us < known.ready_us).then_some(known.ready_us)
+        let holds = cost >= known.cost && now_us < known.believed_until_us && now_us < known.ready_us;
+        (holds && known.parameters == parameters_of(quota)).then_some(known.ready_us)
     }
 
-    pub fn remember(&mut self, key: Hash, cost: u64, wait_us: u64, now_us: u64) {
-        let ready_us = now_us.saturating_add(wait_us);
-        let refusal =
-            Refusal { key, cost, ready_us, believed_until_us: now_us.saturating_add(wait_us.min(BELIEVED_US)) };
+    pub fn remember(&mut self, key: Hash, quota: &Quota, cost: u64, wait_us: u64, now_us: u64) {
+        let refusal = Refusal {
+            key,
+            parameters: parameters_of(quota),
+            cost,
+            ready_us: now_us.saturating_add(wait_us),
+            believed_until_us: now_us.saturating_add(wait_us.min(BELIEVED_US)),
+        };
         let same = self.ways.iter().position(|known| known.key == key);
         let oldest = (0..WAYS).min_by_key(|way| self.ways[*way].believed_until_us);
         if let Some(way) = same.or(oldest) {
@@ -52,6 +57,7 @@ impl Refusals {
         }
     }
 
+    /// Usage was returned: whatever was refused may fit now, under any parameters.
     pub fn forget(&mut self, key: Hash) {
         for known in self.ways.iter_mut().filter(|known| known.key == key) {
             *known = Refusal::default();
@@ -63,28 +69,35 @@ impl Refusals {
 mod tests {
     use super::*;
 
+    fn quota(count: u64) -> Quota {
+        Quota::new(count, 60_000_000, None, None).unwrap()
+    }
+
     #[test]
     fn a_refusal_is_believed_for_a_second_and_reported_in_full() {
-        let mut refusals = Refusals::default();
-        refusals.remember([1, 1], 5, 30_000_000, 1_000);
-        assert_eq!(refusals.ready_us([1, 1], 5, 900_000), Some(30_001_000));
-        assert_eq!(refusals.ready_us([1, 1], 9, 900_000), Some(30_001_000));
-        assert_eq!(refusals.ready_us([1, 1], 4, 900_000), None, "a smaller cost may fit");
-        assert_eq!(refusals.ready_us([1, 1], 5, 1_001_000), None, "after a second the store is asked again");
-        assert_eq!(refusals.ready_us([2, 1], 5, 900_000), None);
+        let (mut refusals, quota) = (Refusals::default(), quota(5));
+        refusals.remember([1, 1], &quota, 5, 30_000_000, 1_000);
+        assert_eq!(refusals.ready_us([1, 1], &quota, 5, 900_000), Some(30_001_000));
+        assert_eq!(refusals.ready_us([1, 1], &quota, 9, 900_000), Some(30_001_000));
+        assert_eq!(refusals.ready_us([1, 1], &quota, 4, 900_000), None, "a smaller cost may fit");
+        assert_eq!(refusals.ready_us([1, 1], &quota, 5, 1_001_000), None, "after a second the store is asked again");
+        assert_eq!(refusals.ready_us([2, 1], &quota, 5, 900_000), None);
     }
 
     #[test]
     fn it_is_never_believed_past_the_time_it_named() {
-        let mut refusals = Refusals::default();
-        refusals.remember([1, 1], 1, 10_000, 0);
-        assert_eq!(refusals.ready_us([1, 1], 1, 9_999), Some(10_000));
-        assert_eq!(refusals.ready_us([1, 1], 1, 10_000), None);
+        let (mut refusals, quota) = (Refusals::default(), quota(5));
+        refusals.remember([1, 1], &quota, 1, 10_000, 0);
+        assert_eq!(refusals.ready_us([1, 1], &quota, 1, 9_999), Some(10_000));
+        assert_eq!(refusals.ready_us([1, 1], &quota, 1, 10_000), None);
     }
 
     #[test]
-    fn other_parameters_are_another_refusal() {
-        let quota = |count| Quota::new(count, 60_000_000, None, None).unwrap();
-        assert_ne!(refusal_key([1, 2], &quota(5)), refusal_key([1, 2], &quota(6)));
+    fn a_changed_limit_or_a_refund_ends_it() {
+        let mut refusals = Refusals::default();
+        refusals.remember([1, 1], &quota(5), 1, 10_000, 0);
+        assert_eq!(refusals.ready_us([1, 1], &quota(6), 1, 1), None);
+        refusals.forget([1, 1]);
+        assert_eq!(refusals.ready_us([1, 1], &quota(5), 1, 1), None);
     }
 }

@@ -104,7 +104,7 @@ impl Engine {
 
     fn reset_one(&self, limit: &LimitResult) -> bool {
         if let Some(refused) = &self.refused {
-            refused.forget(limit.key, &limit.quota);
+            refused.forget(limit.key);
         }
         self.store.reset(limit.key)
     }
@@ -115,7 +115,7 @@ impl Engine {
         let returned = verdict.results.iter().filter_map(|result| {
             let charge = verdict.charge(result)?;
             if let Some(refused) = &self.refused {
-                refused.forget(result.key, &result.quota);
+                refused.forget(result.key);
             }
             Some(self.store.refund(result, &charge, amount, now_us))
         });
@@ -183,7 +183,8 @@ impl Engine {
     /// A limit known to refuse this request. Those that refuse most are looked at first.
     fn remembered_refusal(&self, rules: &RuleSet, limits: &Limits, call: &Call) -> Option<LimitResult> {
         let refused = self.refused.as_ref()?;
-        if call.cost == 0 {
+        // A cost that can never fit is told so, whatever else is remembered.
+        if call.cost == 0 || limits.iter().any(|limit| !limit.shadow && call.cost > limit.quota.capacity) {
             return None;
         }
         let mut order: SmallVec<[(u64, usize); 6]> = SmallVec::new();

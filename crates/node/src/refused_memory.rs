@@ -2,7 +2,7 @@
 
 use headgate_core::Quota;
 use headgate_core::hash::{Hash, reduce};
-use headgate_core::refused::{Refusals, refusal_key};
+use headgate_core::refused::Refusals;
 use parking_lot::Mutex;
 
 /// Places of four refusals each: a bounded memory, whatever is refused.
@@ -21,15 +21,15 @@ impl Default for RefusedMemory {
 impl RefusedMemory {
     #[inline]
     pub fn ready_us(&self, key: Hash, quota: &Quota, cost: u64, now_us: u64) -> Option<u64> {
-        self.place(key).lock().ready_us(refusal_key(key, quota), cost, now_us)
+        self.place(key).lock().ready_us(key, quota, cost, now_us)
     }
 
     pub fn remember(&self, key: Hash, quota: &Quota, cost: u64, wait_us: u64, now_us: u64) {
-        self.place(key).lock().remember(refusal_key(key, quota), cost, wait_us, now_us);
+        self.place(key).lock().remember(key, quota, cost, wait_us, now_us);
     }
 
-    pub fn forget(&self, key: Hash, quota: &Quota) {
-        self.place(key).lock().forget(refusal_key(key, quota));
+    pub fn forget(&self, key: Hash) {
+        self.place(key).lock().forget(key);
     }
 
     fn place(&self, key: Hash) -> &Mutex<Refusals> {

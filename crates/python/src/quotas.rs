@@ -48,8 +48,10 @@ impl<'py> FromPyObject<'_, 'py> for Cost {
 
 pub fn algorithm(name: Option<&str>) -> PyResult<Option<Algorithm>> {
     let Some(name) = name else { return Ok(None) };
-    let names = Algorithm::ALL.map(Algorithm::name).join(", ");
-    let unknown = || PyValueError::new_err(format!("algorithm: `{name}` is not one of {names}, token_bucket"));
+    let unknown = || {
+        let names = Algorithm::ALL.map(Algorithm::name).join(", ");
+        PyValueError::new_err(format!("algorithm: `{name}` is not one of {names}, token_bucket"))
+    };
     Algorithm::from_name(name).map(Some).ok_or_else(unknown)
 }
 

@@ -3,7 +3,7 @@
 //! The level is kept in tokens but computed in whole units of `1/unit` token, in which both a cost and a
 //! microsecond's drain are integers. So no rate is rounded (30,000 a second stays 30,000), a change of the limit
 //! can reread the level under new units, and a Lua script gets the same answer from the same doubles. Integers
-//! are exact here while `capacity × unit` is below 2^52, which the reduced fraction in [`Quota`] makes the rule.
+//! are exact here while `capacity × unit` is below 2^51, which the reduced fraction in [`Quota`] makes the rule.
 //!
 //! Promise: at most `capacity + count × t / window_us` in any time t.
 
@@ -89,8 +89,11 @@ fn whole(free: f64, unit: u64) -> u64 {
 
 #[inline]
 pub fn spend(quota: &Quota, state: State<'_>, cost: u64, now_us: u64) -> (Edit, Measure) {
-    let (level, at_us, refunds) =
-        if let State::Bucket { level, at_us, refunds } = state { (level, at_us, refunds) } else { (0.0, 0, 0) };
+    // A new bucket starts its count of refunds somewhere else, so that charges of a forgotten one do not fit it.
+    let (level, at_us, refunds) = match state {
+        State::Bucket { level, at_us, refunds } => (level, at_us, refunds),
+        _ => (0.0, 0, (now_us % u64::from(REFUNDS_MODULUS)) as u16),
+    };
     let (level, at_us, measure) = fill(quota, level, at_us, cost, now_us);
     (Edit::Bucket { level, at_us, refunds }, measure)
 }
@@ -130,6 +133,6 @@ pub fn refund(
     }
     let level = (units_at(quota, level, at_us, now_us) - returned).max(0.0) / unit;
     let refunds = (refunds + 1) % REFUNDS_MODULUS;
-    let edit = if level == 0.0 { Edit::Clear } else { Edit::Bucket { level, at_us: now_us, refunds } };
+    let edit = Edit::Bucket { level, at_us: now_us, refunds };
     (whole(returned, quota.unit), Some(edit))
 }

@@ -148,6 +148,14 @@ pub fn measure(quota: &Quota, state: State<'_>, now_us: u64) -> Measure {
     }
 }
 
+/// What a counter nobody has met yet has left after `cost`.
+pub fn measure_fresh(quota: &Quota, cost: u64, now_us: u64) -> Measure {
+    match cost {
+        0 => measure(quota, State::Empty, now_us),
+        _ => spend(quota, State::Empty, cost, now_us).1,
+    }
+}
+
 /// The edit that records `cost`, fitting or not, and what is left after it.
 #[inline]
 pub fn spend(quota: &Quota, state: State<'_>, cost: u64, now_us: u64) -> (Edit, Measure) {

@@ -130,7 +130,9 @@ pub fn override_(reader: &mut Reader<'_, '_>, value: &Value) -> Option<Override>
     if let Some(block) = object.get("block") {
         let (until_us, message) = reader.within("block", |reader| block_of(reader, block))?;
         let response = Response { message, ..Response::default() };
-        rules.push(Rule { until_us, response, ..plain(Override::block_name(principal, &value), Action::Block) });
+        let block = plain(Override::block_name(principal, &value), Action::Block);
+        // An operator's block goes before any rule: above every priority a rule may have.
+        rules.push(Rule { until_us, response, priority: i32::MAX, ..block });
     }
     let tier = read(reader, object, "tier", |reader, value| reader.text(value));
     description(reader, object);

@@ -6,7 +6,7 @@ use super::set::{
     BY_DOMAIN, BuiltBy, COUNTER_DOMAIN, DESCRIPTOR_DOMAIN, LABEL_DOMAIN, NAME_DOMAIN, RuleSet, SHAPE_DOMAIN,
     SeededShape, Shape, dim_domain,
 };
-use super::table::{Entry, Table};
+use super::table::{Entry, Strength, Table};
 use crate::facts::Dim;
 use crate::hash::{Hash, Keyed};
 use crate::net::{self, Cidr};
@@ -29,6 +29,8 @@ const SHAPES_MAX: usize = 1_024;
 pub(super) const DECIDES_ALONE: u16 = 1;
 /// Set on entries of shadow rules.
 pub(super) const SHADOW: u16 = 2;
+/// Set on entries of `block` rules.
+pub(super) const BLOCKS: u16 = 4;
 
 /// Why a rule could not be taken in. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +94,9 @@ impl RuleBook {
     pub fn fresh(&self) -> Self {
         let mut book = Self::new(self.set.keyed.clone());
         book.set.version = self.set.version;
+        // Metrics count by a group's number, so a group keeps it.
+        book.group_numbers = self.group_numbers.clone();
+        book.set.groups = self.set.groups.clone();
         book
     }
 
@@ -149,14 +154,16 @@ impl RuleBook {
             limits: self.limit_set(&rule.limits),
         });
         let flags = match rule.action {
-            Action::Block | Action::Allow => DECIDES_ALONE,
+            Action::Block => DECIDES_ALONE | BLOCKS,
+            Action::Allow => DECIDES_ALONE,
             Action::Shadow => SHADOW,
             Action::Throttle => 0,
         };
-        let keys: Vec<Hash> = record.keys().map(|ranked| ranked.key).collect();
+        let keys: Vec<RankedKey> = record.keys().collect();
         let id = self.set.records.insert(&rule.name, record);
-        for key in keys {
-            self.set.table.insert(Entry { key, value: id, by, flags });
+        for ranked in keys {
+            let strength = Strength::new(rule.priority, ranked.rank());
+            self.set.table.insert(Entry { key: ranked.key, strength, value: id, by, flags });
         }
         let records = &self.set.records;
         let hash = |id: &u32| keyed.text(NAME_DOMAIN, records.name(*id))[0];
@@ -195,7 +202,7 @@ impl RuleBook {
                 Arc::make_mut(&mut self.set.tier_names).push(tier);
             }
             let key = self.tier_key(override_.principal, &override_.value);
-            self.set.tiers.insert(Entry { key, value: number, by: 0, flags: 0 });
+            self.set.tiers.insert(Entry { key, strength: Strength::default(), value: number, by: 0, flags: 0 });
             self.set.needed |= override_.principal.dim().bit();
         }
         Ok(())

@@ -1,15 +1,13 @@
 //! Choosing the rules of a request.
 
-use super::book::{DECIDES_ALONE, SHADOW};
+use super::book::{BLOCKS, DECIDES_ALONE, SHADOW};
 use super::patterns::Hits;
-use super::records::Record;
 use super::set::{BuiltBy, DESCRIPTOR_DOMAIN, RuleSet, SeededShape, dim_domain};
 use super::table::Entry;
 use crate::facts::{DEFAULT_TIER, Dim, Facts};
 use crate::hash::Hash;
 use crate::net;
 use crate::path::{Pattern, normalise};
-use crate::rule::Action;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -68,8 +66,6 @@ pub struct Candidate {
 struct Contender {
     entry: Entry,
     order: u32,
-    priority: i32,
-    rank: u64,
 }
 
 impl RuleSet {
@@ -142,11 +138,12 @@ impl RuleSet {
     pub fn select(&self, looked: &Looked<'_>, now_us: u64) -> Selection {
         let mut alone: Option<Contender> = None;
         let mut best: SmallVec<[Contender; 8]> = SmallVec::new();
-        self.each_match(looked, |entry, record| {
-            let (priority, rank) = (record.priority, record.rank(entry.key));
-            let contender = Contender { entry: *entry, order: self.order(entry), priority, rank };
+        // Losing must not cost a look at the rule's record: that is a cache miss among millions.
+        self.each_match(looked, |entry| {
+            let contender = Contender { entry: *entry, order: self.order(entry) };
             if entry.flags & DECIDES_ALONE != 0 {
-                let over = record.template.until_us.is_some_and(|until_us| until_us <= now_us);
+                let until_us = self.records.at(entry.value).template.until_us;
+                let over = until_us.is_some_and(|until_us| until_us <= now_us);
                 if !over && alone.is_none_or(|other| self.beats_alone(&contender, &other)) {
                     alone = Some(contender);
                 }
@@ -177,8 +174,8 @@ impl RuleSet {
     pub fn account(&self, looked: &Looked<'_>, now_us: u64) -> Vec<Candidate> {
         let selection = self.select(looked, now_us);
         let mut candidates: Vec<Candidate> = Vec::new();
-        self.each_match(looked, |entry, record| {
-            let rank = record.rank(entry.key);
+        self.each_match(looked, |entry| {
+            let rank = self.records.at(entry.value).rank(entry.key);
             if let Some(known) = candidates.iter_mut().find(|known| known.rule == entry.value) {
                 known.rank = known.rank.max(rank);
                 return;
@@ -241,11 +238,23 @@ impl RuleSet {
     }
 
     #[inline]
-    fn each_match(&self, looked: &Looked<'_>, mut found: impl FnMut(&Entry, &Record)) {
+    fn each_match(&self, looked: &Looked<'_>, mut found: impl FnMut(&Entry)) {
+        let mut keys: SmallVec<[Hash; 16]> = SmallVec::new();
         for shape in self.shapes.iter() {
             if let Some(key) = self.fold_texts(looked, shape) {
-                self.probe(looked, shape, key, &mut found);
+                if shape.shape.dims & Dim::Endpoint.bit() == 0 {
+                    keys.push(key);
+                } else {
+                    keys.extend(looked.patterns.iter().map(|hit| self.keyed.mix(key, hit.key)));
+                }
             }
+        }
+        // Among millions of rules each key is a cache miss: started together, they are waited for together.
+        if self.table.is_large() {
+            std::hint::black_box(keys.iter().fold(0, |sum, key| sum ^ self.table.touch(*key)));
+        }
+        for key in keys {
+            self.table.get(key).for_each(&mut found);
         }
     }
 
@@ -274,41 +283,27 @@ impl RuleSet {
         Some(key)
     }
 
-    #[inline]
-    fn probe(
-        &self,
-        looked: &Looked<'_>,
-        SeededShape { shape, .. }: &SeededShape,
-        key: Hash,
-        found: &mut impl FnMut(&Entry, &Record),
-    ) {
-        let mut probe_key = |key| self.table.get(key).for_each(|entry| found(entry, self.records.at(entry.value)));
-        if shape.dims & Dim::Endpoint.bit() == 0 {
-            return probe_key(key);
-        }
-        for hit in &looked.patterns {
-            probe_key(self.keyed.mix(key, hit.key));
-        }
-    }
-
     /// Counted by user first and globally last, whatever order they were found in.
     #[inline]
     fn order(&self, entry: &Entry) -> u32 {
         let dims = self.bys[usize::from(entry.by)].by.dims.wrapping_sub(1);
-        u32::from(dims) << 24 | u32::from(entry.by) << 2 | u32::from(entry.flags)
+        u32::from(dims) << 24 | u32::from(entry.by) << 3 | u32::from(entry.flags)
     }
 
     /// Among limits that count by the same: priority, then specificity, then the smaller name.
+    #[inline]
     fn beats(&self, a: &Contender, b: &Contender) -> bool {
-        let order = a.priority.cmp(&b.priority).then(a.rank.cmp(&b.rank));
+        let order = a.entry.strength.cmp(&b.entry.strength);
         order.then_with(|| self.by_name(a, b)) == Ordering::Greater
     }
 
     /// Among block and allow rules: priority, then block before allow, then specificity, then name.
     fn beats_alone(&self, a: &Contender, b: &Contender) -> bool {
-        let blocks = |c: &Contender| self.records.at(c.entry.value).template.action == Action::Block;
-        let order = a.priority.cmp(&b.priority).then(blocks(a).cmp(&blocks(b))).then(a.rank.cmp(&b.rank));
-        order.then_with(|| self.by_name(a, b)) == Ordering::Greater
+        let strength = |c: &Contender| {
+            let (priority, rank) = c.entry.strength.priority_and_rank();
+            (priority, c.entry.flags & BLOCKS, rank)
+        };
+        strength(a).cmp(&strength(b)).then_with(|| self.by_name(a, b)) == Ordering::Greater
     }
 
     fn by_name(&self, a: &Contender, b: &Contender) -> Ordering {

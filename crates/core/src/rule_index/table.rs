@@ -8,33 +8,63 @@ const SEGMENT_ENTRIES: usize = 1024;
 const SEGMENTS_MAX: usize = 1 << 14;
 const VACANT: u32 = u32::MAX;
 
-/// One entry: 24 bytes. Several may have the same key.
+/// One entry: 32 bytes. Several may have the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub key: Hash,
+    /// What rules compete with, kept here so that losing costs no look at the rule.
+    pub strength: Strength,
     pub value: u32,
     pub by: u16,
     pub flags: u16,
 }
 
-const NONE: Entry = Entry { key: [0, 0], value: VACANT, by: 0, flags: 0 };
+const NONE: Entry = Entry { key: [0, 0], strength: Strength(0), value: VACANT, by: 0, flags: 0 };
 
-#[derive(Clone, Debug, Default)]
+/// A rule's priority, then how specific it is when found by this key, as one comparable number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Strength(u64);
+
+impl Strength {
+    /// More than any rank takes.
+    const RANK_BITS: u32 = 40;
+    /// Priorities lie within a million of 0, but for an operator's block, which is above them all.
+    const PRIORITY_MAX: i32 = 1 << 20;
+
+    pub fn new(priority: i32, rank: u64) -> Self {
+        let above_least = priority.clamp(-Self::PRIORITY_MAX, Self::PRIORITY_MAX) + Self::PRIORITY_MAX;
+        Self((above_least as u64) << Self::RANK_BITS | rank)
+    }
+
+    #[inline]
+    pub fn priority_and_rank(self) -> (u64, u64) {
+        (self.0 >> Self::RANK_BITS, self.0 & ((1 << Self::RANK_BITS) - 1))
+    }
+}
+
+/// A segment's slots are one hop away: a look-up among millions is one cache miss, not two.
+#[derive(Clone, Debug)]
 struct Segment {
-    slots: Box<[Entry]>,
+    slots: Arc<[Entry]>,
     len: usize,
+}
+
+impl Default for Segment {
+    fn default() -> Self {
+        Self { slots: Arc::new([]), len: 0 }
+    }
 }
 
 #[derive(Clone, Debug)]
 pub struct Table {
-    segments: Vec<Arc<Segment>>,
+    segments: Vec<Segment>,
     bits: u32,
     len: usize,
 }
 
 impl Default for Table {
     fn default() -> Self {
-        Self { segments: vec![Arc::default()], bits: 0, len: 0 }
+        Self { segments: vec![Segment::default()], bits: 0, len: 0 }
     }
 }
 
@@ -56,12 +86,25 @@ impl Table {
         Matches { slots, at, key }
     }
 
+    /// Whether it is too large for a processor's near caches.
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.len > 10_000
+    }
+
+    /// Reads the place where a search for `key` will start, so that it is near when the search comes.
+    #[inline]
+    pub fn touch(&self, key: Hash) -> u64 {
+        let slots = &self.segments[self.segment_of(key)].slots;
+        slots.get(reduce(key[1], slots.len())).map_or(0, |entry| entry.key[0])
+    }
+
     pub fn insert(&mut self, entry: Entry) {
         if self.len >= self.segments.len() * SEGMENT_ENTRIES * 2 && self.segments.len() < SEGMENTS_MAX {
             self.cut_finer();
         }
         let segment = self.segment_of(entry.key);
-        Arc::make_mut(&mut self.segments[segment]).insert(entry);
+        self.segments[segment].insert(entry);
         self.len += 1;
     }
 
@@ -71,7 +114,7 @@ impl Table {
         if !self.get(key).any(|entry| entry.value == value) {
             return false;
         }
-        Arc::make_mut(&mut self.segments[segment]).remove(key, value);
+        self.segments[segment].remove(key, value);
         self.len -= 1;
         true
     }
@@ -85,11 +128,11 @@ impl Table {
     fn cut_finer(&mut self) {
         let old = std::mem::take(&mut self.segments);
         self.bits += 2;
-        self.segments = vec![Arc::default(); 1 << self.bits];
+        self.segments = vec![Segment::default(); 1 << self.bits];
         for segment in old {
             for entry in segment.slots.iter().filter(|entry| entry.value != VACANT) {
                 let target = self.segment_of(entry.key);
-                Arc::make_mut(&mut self.segments[target]).insert(*entry);
+                self.segments[target].insert(*entry);
             }
         }
     }
@@ -100,7 +143,7 @@ impl Segment {
         if (self.len + 1) * 5 > self.slots.len() * 4 {
             self.resize((self.slots.len() + self.slots.len() / 4 + 4).max(8), |_| true);
         }
-        self.place(entry);
+        place(Arc::make_mut(&mut self.slots), entry);
         self.len += 1;
     }
 
@@ -110,17 +153,19 @@ impl Segment {
     }
 
     fn resize(&mut self, slots: usize, keep: impl Fn(&Entry) -> bool) {
-        let old = std::mem::replace(&mut self.slots, vec![NONE; slots].into_boxed_slice());
-        old.iter().filter(|entry| entry.value != VACANT && keep(entry)).for_each(|entry| self.place(*entry));
+        let mut fresh = vec![NONE; slots];
+        let kept = self.slots.iter().filter(|entry| entry.value != VACANT && keep(entry));
+        kept.for_each(|entry| place(&mut fresh, *entry));
+        self.slots = fresh.into();
     }
+}
 
-    fn place(&mut self, entry: Entry) {
-        let mut at = reduce(entry.key[1], self.slots.len());
-        while self.slots[at].value != VACANT {
-            at = if at + 1 == self.slots.len() { 0 } else { at + 1 };
-        }
-        self.slots[at] = entry;
+fn place(slots: &mut [Entry], entry: Entry) {
+    let mut at = reduce(entry.key[1], slots.len());
+    while slots[at].value != VACANT {
+        at = if at + 1 == slots.len() { 0 } else { at + 1 };
     }
+    slots[at] = entry;
 }
 
 /// The entries under one key. A segment is never full, so the walk always ends.
@@ -162,13 +207,13 @@ mod tests {
         let key = |n: u32| keyed.bytes(0, &n.to_le_bytes());
         let mut table = Table::default();
         for n in 0..10_000 {
-            table.insert(Entry { key: key(n), value: n, by: 0, flags: 0 });
+            table.insert(Entry { key: key(n), strength: Strength(0), value: n, by: 0, flags: 0 });
         }
         let old = table.clone();
         for n in 0..5_000 {
             assert!(table.remove(key(n), n));
         }
-        table.insert(Entry { key: key(7), value: 70_000, by: 0, flags: 0 });
+        table.insert(Entry { key: key(7), strength: Strength(0), value: 70_000, by: 0, flags: 0 });
         assert!(old.get(key(7)).map(|entry| entry.value).eq([7]));
         assert!(table.get(key(7)).map(|entry| entry.value).eq([70_000]));
         assert!((5_000..10_000).all(|n| table.get(key(n)).count() == 1));
@@ -179,7 +224,7 @@ mod tests {
     fn equal_keys_are_all_found() {
         let mut table = Table::default();
         for value in 0..100 {
-            table.insert(Entry { key: [1, 1], value, by: 0, flags: 0 });
+            table.insert(Entry { key: [1, 1], strength: Strength(0), value, by: 0, flags: 0 });
         }
         assert!(table.remove([1, 1], 50));
         assert!(!table.remove([1, 1], 50));

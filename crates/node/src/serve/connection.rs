@@ -1,25 +1,20 @@
 //! One connection: HTTP/1 in, answers out.
 
-use super::payload::{Payload, take_buffer};
+use super::chunked::{Chunks, Progress};
+use super::head::{Framing, HEAD_BYTES_MAX, Head, Parsed, parse};
 use super::problem::Problem;
+use super::reply_text::put_answer;
 use super::router::{Asked, Reply, Route, answer};
 use super::shared::Shared;
-use super::watch::{Phase, Watch, Watched};
-use bytes::Bytes;
-use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
-use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, EXPECT, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{HeaderMap, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
-use std::convert::Infallible;
+use super::watch::{Phase, Watch};
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The most bytes a request's line and headers may take (431). Their number is bounded by the parser, to 100.
-const HEAD_BYTES_MAX: usize = 32 * 1024;
-/// How much of a body that is too large is read all the same, so that the client is listening when told.
+/// What a connection's buffers are given back to when it waits.
+const BUFFER_BYTES: usize = 4 * 1024;
+/// Answers to requests sent ahead are gathered up to here before they are sent.
+const GATHERED_BYTES_MAX: usize = 64 * 1024;
+/// How much is read of a client that was told to stop, so that it is listening when told.
 const DISCARDED_BYTES_MAX: usize = 1024 * 1024;
 
 /// Serves a connection until it ends.
@@ -27,126 +22,245 @@ pub(crate) async fn serve<S>(stream: S, shared: Arc<Shared>, watch: Arc<Watch>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let io = TokioIo::new(Watched { stream, watch: watch.clone() });
-    let service = service_fn(|request| respond(&shared, &watch, request));
-    let mut http = http1::Builder::new();
-    // Timeouts are the sweep's (see `worker`).
-    http.header_read_timeout(None).max_header_size(HEAD_BYTES_MAX).half_close(true);
-    let mut connection = http.serve_connection(io, service);
-    if let Err(error) = (&mut connection).await
-        && error.is_parse()
-    {
-        let status = if error.is_parse_too_large() { 431 } else { 400 };
-        watch.worker.count_request(Route::Unknown, status);
-        linger(connection.into_parts().io.into_inner()).await;
-    }
-}
-
-/// Closing on unread bytes would take the answer away from a client that is still sending: its rest is read first.
-/// The sweep sees to it that this ends.
-async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
-    let mut unread = [0; 1_024];
-    let mut bytes = 0;
-    if stream.shutdown().await.is_ok() {
-        while let Ok(count) = stream.read(&mut unread).await
-            && count > 0
-            && bytes < DISCARDED_BYTES_MAX
-        {
-            bytes += count;
-        }
-    }
-}
-
-async fn respond(shared: &Shared, watch: &Watch, request: Request<Incoming>) -> Result<Response<Payload>, Infallible> {
-    watch.enter(Phase::Body);
-    let (head, incoming) = request.into_parts();
-    let route = Route::of(head.uri.path());
-    let mut out = take_buffer();
-    let mut close = false;
-    let body = if route.takes_body(head.method.as_str()) {
-        read_body(incoming, shared.options.max_body_bytes, &head.headers).await
-    } else {
-        Ok(Bytes::new())
+    let mut connection = Connection {
+        stream,
+        shared,
+        watch,
+        input: Vec::with_capacity(BUFFER_BYTES),
+        start: 0,
+        out: Vec::with_capacity(BUFFER_BYTES),
+        body: Vec::with_capacity(BUFFER_BYTES),
     };
-    let reply = match body {
-        Ok(body) => {
-            let asked = Asked { route, method: head.method.as_str(), query: head.uri.query(), body: &body };
-            answer(shared, &asked, &mut out)
-        }
-        Err(Unread::TooLarge) => {
-            close = true;
-            let detail = format!("the body may have at most {} bytes", shared.options.max_body_bytes);
-            Reply::problem(&Problem::new(413, detail), &mut out)
-        }
-        Err(Unread::Broken) => {
-            close = true;
-            Reply::problem(&Problem::new(400, "the body: expected as many bytes as its head announced"), &mut out)
-        }
-    };
-    watch.worker.count_request(route, reply.status);
-    watch.enter(Phase::Answered);
-    Ok(response(reply, out, close || shared.is_draining()))
+    if connection.answer_all().await == End::WhileSending {
+        connection.linger().await;
+    }
 }
 
-#[inline]
-fn response(reply: Reply, out: Vec<u8>, close: bool) -> Response<Payload> {
-    let mut response = Response::new(Payload::new(out));
-    if reply.status != 200 {
-        *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    }
-    let headers = response.headers_mut();
-    if let Some(content_type) = reply.kind.content_type() {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    }
-    if let Some(allow) = reply.allow {
-        headers.insert(ALLOW, HeaderValue::from_static(allow));
-    }
-    if close {
-        headers.insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The client is gone or served.
+    Plain,
+    /// It was told to stop in the middle of something.
+    WhileSending,
 }
 
-enum Unread {
-    TooLarge,
-    /// The connection ended within it, or it was not framed as announced.
-    Broken,
+struct Connection<S> {
+    stream: S,
+    shared: Arc<Shared>,
+    watch: Arc<Watch>,
+    /// What came, of which all before `start` is dealt with.
+    input: Vec<u8>,
+    start: usize,
+    /// Answers not yet sent.
+    out: Vec<u8>,
+    /// The body of the answer being made.
+    body: Vec<u8>,
 }
 
-/// The whole body. Most come in one piece, which is then not copied.
-async fn read_body(mut incoming: Incoming, bytes_max: usize, headers: &HeaderMap) -> Result<Bytes, Unread> {
-    let declared = incoming.size_hint().exact();
-    if declared.is_some_and(|bytes| bytes > bytes_max as u64) {
-        if !headers.contains_key(EXPECT) {
-            discard(incoming).await;
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    async fn answer_all(&mut self) -> End {
+        loop {
+            let head = match self.next_head().await {
+                Ok(Some(head)) => head,
+                Ok(None) => return End::Plain,
+                Err(status) => {
+                    return self.refuse(Route::Unknown, status, "this is not a request as HTTP/1.1 has it").await;
+                }
+            };
+            let whole = match head.framing {
+                Framing::Length(0) => Ok(Some(None)),
+                Framing::Length(len) => self.body_of(&head, len).await.map(|came| came.then_some(None)),
+                Framing::Chunked => self.chunked_body_of(&head).await.map(|body| body.map(Some)),
+            };
+            let chunks = match whole {
+                Ok(Some(chunks)) => chunks,
+                Ok(None) => return End::Plain,
+                Err(413) => {
+                    let what = format!("the body may have at most {} bytes", self.shared.options.max_body_bytes);
+                    return self.refuse(head.route, 413, &what).await;
+                }
+                Err(status) => return self.refuse(head.route, status, "the body: expected well-formed chunks").await,
+            };
+            let keeps = self.answer(&head, chunks.as_deref());
+            if !keeps || self.out.len() >= GATHERED_BYTES_MAX {
+                let is_sent = self.flush().await;
+                if !keeps || !is_sent {
+                    return End::Plain;
+                }
+            }
         }
-        return Err(Unread::TooLarge);
     }
-    let mut whole: Option<Bytes> = None;
-    let mut pieces: Vec<u8> = Vec::new();
-    while let Some(frame) = incoming.frame().await {
-        let Ok(piece) = frame.map_err(|_| Unread::Broken)?.into_data() else { continue };
-        if declared == Some(piece.len() as u64) {
-            return Ok(piece);
-        }
-        if let Some(first) = whole.take() {
-            pieces.extend_from_slice(&first);
-        }
-        if pieces.len() + piece.len() > bytes_max {
-            discard(incoming).await;
-            return Err(Unread::TooLarge);
-        }
-        if pieces.is_empty() { whole = Some(piece) } else { pieces.extend_from_slice(&piece) }
-    }
-    Ok(whole.unwrap_or_else(|| pieces.into()))
-}
 
-async fn discard(mut incoming: Incoming) {
-    let mut bytes = 0;
-    while let Some(Ok(frame)) = incoming.frame().await {
-        bytes += frame.data_ref().map_or(0, Bytes::len);
-        if bytes > DISCARDED_BYTES_MAX {
+    /// The next head, answers owed being sent before more is awaited; none when the client is gone, a status when what it sends is no head.
+    async fn next_head(&mut self) -> Result<Option<Head>, u16> {
+        let mut looked_at = 0;
+        loop {
+            // A head that drips in must not be read anew for each byte.
+            let unread = &self.input[self.start..];
+            if looked_at == 0 || ends_a_head(unread, looked_at) || unread.len() > HEAD_BYTES_MAX {
+                match parse(unread) {
+                    Parsed::Whole(head) => return Ok(Some(head)),
+                    Parsed::Wrong(status) => return Err(status),
+                    Parsed::Part => {}
+                }
+            }
+            looked_at = unread.len();
+            if !self.flush().await || !self.fill(looked_at + 1).await {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits for a body of known length; false when the client is gone.
+    #[inline]
+    async fn body_of(&mut self, head: &Head, len: u64) -> Result<bool, u16> {
+        if len > self.shared.options.max_body_bytes as u64 {
+            return Err(413);
+        }
+        let wanted = head.len + len as usize;
+        if self.input.len() - self.start < wanted && !self.ask_for_body(head).await {
+            return Ok(false);
+        }
+        while self.input.len() - self.start < wanted {
+            if !self.fill(wanted).await {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gathers a chunked body. Its bytes are taken out of the input, and the head is left there.
+    async fn chunked_body_of(&mut self, head: &Head) -> Result<Option<Vec<u8>>, u16> {
+        if !self.ask_for_body(head).await {
+            return Ok(None);
+        }
+        let mut chunks = Chunks::default();
+        let body_at = head.len;
+        loop {
+            let from = self.start + body_at;
+            match chunks.take(&self.input[from..], self.shared.options.max_body_bytes) {
+                Progress::Whole(used) => {
+                    self.input.drain(from..from + used);
+                    return Ok(Some(chunks.body));
+                }
+                Progress::Part(used) => {
+                    self.input.drain(from..from + used);
+                }
+                Progress::TooLarge => return Err(413),
+                Progress::Wrong => return Err(400),
+            }
+            let wanted = self.input.len() - self.start + 1;
+            if !self.fill(wanted).await {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Sends what is owed and, to a client that waits for it, the word to go on.
+    async fn ask_for_body(&mut self, head: &Head) -> bool {
+        if head.expects_continue {
+            self.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        let is_sent = self.flush().await;
+        self.watch.enter(Phase::Body);
+        is_sent
+    }
+
+    /// Makes the answer; false when it is the last.
+    #[inline]
+    fn answer(&mut self, head: &Head, chunks: Option<&[u8]>) -> bool {
+        let request = &self.input[self.start..];
+        let len = if let (Framing::Length(len), None) = (head.framing, chunks) { len as usize } else { 0 };
+        let text = |range: &std::ops::Range<usize>| str::from_utf8(&request[range.clone()]).unwrap_or_default();
+        let method = text(&head.method);
+        let asked = Asked {
+            route: head.route,
+            method,
+            query: head.query.as_ref().map(text),
+            body: chunks.unwrap_or(&request[head.len..head.len + len]),
+        };
+        self.body.clear();
+        let reply = answer(&self.shared, &asked, &mut self.body);
+        let keeps = head.keep_alive && !self.shared.is_draining();
+        let stays = match (keeps, head.is_old) {
+            (false, _) => "connection: close\r\n",
+            (true, true) => "connection: keep-alive\r\n",
+            (true, false) => "",
+        };
+        let shows_body = method != "HEAD";
+        put_answer(&mut self.out, &reply, stays, &self.body, shows_body);
+        self.watch.worker.count_request(head.route, reply.status);
+        self.start += head.len + len;
+        if self.start == self.input.len() {
+            self.input.clear();
+            self.start = 0;
+        }
+        keeps
+    }
+
+    /// Tells a client what was wrong before it has sent all of it.
+    async fn refuse(&mut self, route: Route, status: u16, what: &str) -> End {
+        self.body.clear();
+        let reply = Reply::problem(&Problem::new(status, what), &mut self.body);
+        put_answer(&mut self.out, &reply, "connection: close\r\n", &self.body, true);
+        self.watch.worker.count_request(route, status);
+        if self.flush().await { End::WhileSending } else { End::Plain }
+    }
+
+    /// Reads more, knowing that so many bytes from `start` are wanted; false at the end of the connection.
+    #[inline]
+    async fn fill(&mut self, wanted: usize) -> bool {
+        let is_between = self.input.is_empty();
+        if is_between {
+            self.watch.enter(Phase::Idle);
+            self.input.shrink_to(BUFFER_BYTES);
+            self.out.shrink_to(BUFFER_BYTES);
+            self.body.shrink_to(BUFFER_BYTES);
+        } else if self.start > 0 {
+            self.input.drain(..self.start);
+            self.start = 0;
+        }
+        if self.input.capacity() < wanted || self.input.len() == self.input.capacity() {
+            self.input.reserve(BUFFER_BYTES.max(wanted - self.input.len()));
+        }
+        let came = matches!(self.stream.read_buf(&mut self.input).await, Ok(count) if count > 0);
+        if is_between {
+            self.watch.enter(Phase::Head);
+        }
+        came
+    }
+
+    /// Sends what is owed; false when the client is gone.
+    #[inline]
+    async fn flush(&mut self) -> bool {
+        if self.out.is_empty() {
+            return true;
+        }
+        self.watch.enter(Phase::Answering);
+        let is_sent = self.stream.write_all(&self.out).await.is_ok();
+        self.out.clear();
+        is_sent
+    }
+
+    /// Closing on unread bytes would take the answer away from a client that is still sending: its rest is read
+    /// first. The sweep sees to it that this ends.
+    async fn linger(&mut self) {
+        if self.stream.shutdown().await.is_err() {
             return;
         }
+        let mut bytes = 0;
+        while bytes < DISCARDED_BYTES_MAX {
+            self.input.clear();
+            match self.stream.read_buf(&mut self.input).await {
+                Ok(count) if count > 0 => bytes += count,
+                _ => return,
+            }
+        }
     }
+}
+
+/// Whether the end of a head is in what came after the first `looked_at` bytes.
+fn ends_a_head(unread: &[u8], looked_at: usize) -> bool {
+    unread[looked_at.saturating_sub(3)..].windows(4).any(|four| four == b"\r\n\r\n")
 }

@@ -1,6 +1,7 @@
 //! Facts as `/v1/check` and `/v1/checks` take them.
 
 use super::descriptors_json::{DESCRIPTORS_EXPECTED, DescriptorsSeed};
+use super::facts_scan::scan;
 use super::json::{
     AnyScalar, COST_EXPECTED, COST_MAX, ID, ID_EXPECTED, TEXT, TEXT_EXPECTED, TextKind, Trail, read_body, text, whole,
 };
@@ -57,7 +58,15 @@ impl FactsBody<'_> {
 }
 
 /// Reads the body of `/v1/check`.
+#[inline]
 pub(crate) fn read_facts(body: &[u8]) -> Result<FactsBody<'_>, Problem> {
+    match str::from_utf8(body).ok().and_then(scan) {
+        Some(facts) => Ok(facts),
+        None => read_facts_fully(body),
+    }
+}
+
+pub(crate) fn read_facts_fully(body: &[u8]) -> Result<FactsBody<'_>, Problem> {
     read_body(body, OBJECT, |trail, json| FactsSeed(trail).deserialize(json))
 }
 
@@ -115,18 +124,7 @@ impl<'de> Visitor<'de> for FactsSeed<'_> {
     #[inline]
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FactsBody<'de>, A::Error> {
         let trail = self.0;
-        let mut facts = FactsBody {
-            user: None,
-            api_key: None,
-            org: None,
-            ip: None,
-            tier: None,
-            method: None,
-            path: None,
-            region: None,
-            descriptors: Vec::new(),
-            cost: 1,
-        };
+        let mut facts = FactsBody::default();
         let mut seen = 0_u16;
         while let Some(field) = map.next_key_seed(FieldSeed(trail))? {
             trail.enter(field.name(), field.expected());
@@ -143,8 +141,11 @@ impl<'de> Visitor<'de> for FactsSeed<'_> {
                 }
                 _ => {
                     let value = map.next_value_seed(AnyScalar)?;
-                    let value = text(trail, value, field.kind())?;
-                    facts.put(field, value, trail)?;
+                    if let Some(value) = text(trail, value, field.kind())?
+                        && facts.put(field, value).is_none()
+                    {
+                        return Err(trail.wrong(format!("expected {}", field.expected())));
+                    }
                 }
             }
             trail.leave(OBJECT);
@@ -153,30 +154,44 @@ impl<'de> Visitor<'de> for FactsSeed<'_> {
     }
 }
 
-impl<'de> FactsBody<'de> {
-    #[inline]
-    fn put<E: de::Error>(&mut self, field: Field, value: Option<Text<'de>>, trail: &mut Trail) -> Result<(), E> {
-        match field {
-            Field::User => self.user = value,
-            Field::ApiKey => self.api_key = value,
-            Field::Org => self.org = value,
-            Field::Tier => self.tier = value,
-            Field::Method => self.method = value,
-            Field::Path => self.path = value,
-            Field::Region => self.region = value,
-            Field::Ip => {
-                let Some(value) = value else { return Ok(()) };
-                let ip = parse_ip(&value);
-                self.ip = Some(ip.ok_or_else(|| trail.wrong(format!("expected {}", field.expected())))?);
-            }
-            Field::Descriptors | Field::Cost => unreachable!("read by their own seeds"),
+impl Default for FactsBody<'_> {
+    fn default() -> Self {
+        Self {
+            user: None,
+            api_key: None,
+            org: None,
+            ip: None,
+            tier: None,
+            method: None,
+            path: None,
+            region: None,
+            descriptors: Vec::new(),
+            cost: 1,
         }
-        Ok(())
+    }
+}
+
+impl<'de> FactsBody<'de> {
+    /// None when the text cannot be what the field takes.
+    #[inline]
+    pub fn put(&mut self, field: Field, value: Text<'de>) -> Option<()> {
+        match field {
+            Field::User => self.user = Some(value),
+            Field::ApiKey => self.api_key = Some(value),
+            Field::Org => self.org = Some(value),
+            Field::Tier => self.tier = Some(value),
+            Field::Method => self.method = Some(value),
+            Field::Path => self.path = Some(value),
+            Field::Region => self.region = Some(value),
+            Field::Ip => self.ip = Some(parse_ip(&value)?),
+            Field::Descriptors | Field::Cost => return None,
+        }
+        Some(())
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Field {
+pub(crate) enum Field {
     User,
     ApiKey,
     Org,
@@ -191,7 +206,7 @@ enum Field {
 
 impl Field {
     #[inline]
-    fn from_name(name: &str) -> Option<Field> {
+    pub fn from_name(name: &str) -> Option<Field> {
         Some(match name {
             "user" => Field::User,
             "api_key" => Field::ApiKey,
@@ -235,7 +250,7 @@ impl Field {
     }
 
     #[inline]
-    fn kind(self) -> TextKind {
+    pub fn kind(self) -> TextKind {
         match self {
             Field::User | Field::ApiKey | Field::Org => ID,
             Field::Path => PATH,

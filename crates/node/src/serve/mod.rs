@@ -5,16 +5,20 @@
 
 mod acceptor;
 mod check;
+mod chunked;
 mod connection;
+mod date;
 mod descriptors_json;
 mod facts_json;
+mod facts_scan;
+mod head;
 mod health;
 mod json;
 mod limit_json;
 mod listener;
 mod metrics;
-mod payload;
 mod problem;
+mod reply_text;
 mod router;
 mod shared;
 mod watch;

@@ -42,6 +42,7 @@ fn title(status: u16) -> &'static str {
         404 => "Not found",
         405 => "Method not allowed",
         413 => "Body too large",
+        431 => "Headers too large",
         _ => "Internal error",
     }
 }

@@ -69,12 +69,6 @@ impl Route {
             Route::Unknown => "",
         }
     }
-
-    /// Whether a request of this method has its body read.
-    #[inline]
-    pub fn takes_body(self, method: &str) -> bool {
-        method == "POST" && self.allow() == "POST"
-    }
 }
 
 /// A request with its body in hand.

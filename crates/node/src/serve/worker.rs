@@ -2,6 +2,7 @@
 
 use super::acceptor::Acceptor;
 use super::connection::serve;
+use super::date;
 use super::listener::Stream;
 use super::shared::{Shared, Worker};
 use super::watch::{Phase, Watch};
@@ -33,6 +34,7 @@ pub(crate) fn run(
     acceptors: Vec<Acceptor>,
 ) -> io::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    date::refresh();
     runtime.block_on(async {
         for acceptor in acceptors {
             tokio::spawn(acceptor.run());
@@ -62,6 +64,7 @@ impl Sweeping {
                 },
                 _ = ticks.tick() => {
                     self.state.tick.fetch_add(1, Ordering::Relaxed);
+                    date::refresh();
                     self.sweep();
                 }
             }
@@ -97,8 +100,7 @@ impl Sweeping {
         let header_ticks = ticks(self.shared.options.header_timeout);
         let idle_ticks = ticks(self.shared.options.idle_timeout);
         self.open.retain(|entry| {
-            let is_waiting = entry.watch.is(Phase::Idle) || entry.watch.is(Phase::Answered);
-            if entry.watch.ticks() > if is_waiting { idle_ticks } else { header_ticks } {
+            if entry.watch.ticks() > if entry.watch.is(Phase::Idle) { idle_ticks } else { header_ticks } {
                 entry.task.abort();
             }
             !entry.task.is_finished()
@@ -110,7 +112,14 @@ impl Sweeping {
         let deadline = self.shared.drain_deadline().unwrap_or_else(Instant::now);
         // What arrived before the end was called is under way as well: let the runtime read it.
         tokio::time::sleep(DRAIN_TICK.min(deadline.saturating_duration_since(Instant::now()))).await;
+        let mut ticked = Instant::now();
         loop {
+            // A request that is never finished holds up the end no longer than it might have lasted anyway.
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                self.state.tick.fetch_add(1, Ordering::Relaxed);
+                self.sweep();
+            }
             for entry in self.open.iter().filter(|entry| entry.watch.is(Phase::Idle)) {
                 entry.task.abort();
             }

@@ -176,17 +176,16 @@ fn settle(
         limit.spent = true;
         return spend(shard, place, limit, cost, now_us);
     }
-    let state = place.map_or(State::Empty, |place| shard.state(place));
-    if let Some(place) = place {
-        let lifetime_us = algorithm::measure(&limit.quota, state, now_us).reset_after_us;
-        shard.keep_at_least_for(place, lifetime_us, now_us);
-    }
-    let state = place.map_or(State::Empty, |place| shard.state(place));
-    limit.measure = if spends {
-        algorithm::spend(&limit.quota, state, cost, now_us).1
-    } else {
-        algorithm::measure(&limit.quota, state, now_us)
+    let Some(place) = place else {
+        let after = if spends { cost } else { 0 };
+        limit.measure = algorithm::measure_fresh(&limit.quota, after, now_us);
+        return;
     };
+    limit.measure = algorithm::measure(&limit.quota, shard.state(place), now_us);
+    shard.keep_at_least_for(place, limit.measure.reset_after_us, now_us);
+    if spends {
+        limit.measure = algorithm::spend(&limit.quota, shard.state(place), cost, now_us).1;
+    }
 }
 
 #[inline]

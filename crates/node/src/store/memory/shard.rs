@@ -166,6 +166,10 @@ impl Shard {
                 self.slot_mut(place).words[1] = grown.to_word();
                 true
             }
+            (Kind::One, Edit::SetLast { drop: 0, at_us, count }) if !exact => {
+                self.slot_mut(place).words = [at_us, count];
+                true
+            }
             (Kind::Packed, Edit::SetLast { drop: 0, at_us, count }) if !exact => {
                 let at = PackedAt::from_word(slot.words[1]);
                 let Some(word) = pack(slot.words[0], at_us, count) else { return false };

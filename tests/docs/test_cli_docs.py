@@ -1,0 +1,87 @@
+"""docs/cli.md lists the commands and flags that exist, and its examples run."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from headgate.cli import app
+from headgate.settings import setting_items
+from tests.docs.test_docs import DOCS, README, WRITTEN, first_rules
+
+CLI = DOCS["cli"]
+EVERY_SETTING = "settings.md#every-setting"
+BROKEN = """\
+rules:
+  - name: login
+    by: user
+    limit: often
+"""
+# Served and asked over HTTP by the other tests; it would not end by itself.
+RUNS_ON = "serve"
+
+
+def commands(command: Any, name: str) -> dict[str, Any]:
+    """Every command that does something, by its full name."""
+    if not hasattr(command, "commands"):
+        return {name: command}
+    found: dict[str, Any] = {}
+    for word, inner in command.commands.items():
+        found |= commands(inner, f"{name} {word}")
+    return found
+
+
+EXISTING = commands(typer.main.get_command(app), "headgate")
+
+
+def test_every_command_is_documented() -> None:
+    documented = {section.title for section in CLI.sections if section.title.startswith("headgate ")}
+    assert documented == set(EXISTING)
+
+
+@pytest.mark.parametrize("name", EXISTING)
+def test_every_flag_is_documented(name: str) -> None:
+    section = CLI.section(name)
+    documented = [code.split()[0] for code in section.codes()]
+    if EVERY_SETTING in section.links():
+        documented += [item.flag for item in setting_items()]
+    existing = [flag for item in EXISTING[name].params for flag in item.opts if flag.startswith("--")]
+    assert sorted(documented) == sorted(existing)
+
+
+def test_the_flags_of_headgate_itself_are_documented() -> None:
+    existing = [flag for item in typer.main.get_command(app).params for flag in item.opts]
+    assert sorted(CLI.section("headgate").codes()) == sorted([*existing, "--help"])
+
+
+@pytest.mark.parametrize("line", [line for page in WRITTEN for line in page.commands("headgate")])
+def test_commands_in_examples_run(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules.yaml").write_text(first_rules(), encoding="utf-8")
+    (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
+    words = shlex.split(line.partition(">")[0], comments=True)
+    environment = dict(words.pop(0).split("=", 1) for _ in range(words.index("headgate")))
+    if words[1] == RUNS_ON:
+        words.append("--help")
+    result = CliRunner().invoke(app, words[1:], env=environment)
+    wrong_on_purpose = "broken.yaml" in line or "many" in words
+    assert result.exit_code == (2 if wrong_on_purpose else int("--repeat" in words)), result.output
+
+
+def test_the_first_rules_are_told_to_be_without_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The output shown under `headgate rules validate` is what it prints."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules.yaml").write_text(first_rules(), encoding="utf-8")
+    (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
+    shown = next(example.text for example in CLI.examples_in("console") if "broken.yaml" in example.text)
+    printed = [CliRunner().invoke(app, ["rules", "validate", file]).stdout for file in ("rules.yaml", "broken.yaml")]
+    assert [line for line in shown.splitlines() if not line.startswith("$")] == "".join(printed).splitlines()
+
+
+def test_the_readme_runs_the_commands_it_shows() -> None:
+    assert len(README.commands("headgate")) >= 3
