@@ -109,12 +109,12 @@ pub(super) struct Sum {
 }
 
 /// Time never runs backwards for a counter: a hit already recorded is not in the future.
-#[inline]
+#[inline(always)]
 pub(super) fn now_for(groups: Groups<'_>, now_us: u64) -> u64 {
     groups.last().map_or(now_us, |(at_us, _)| now_us.max(at_us))
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn sum(quota: &Quota, groups: Groups<'_>, now_us: u64) -> Sum {
     let mut sum = Sum { dead: 0, used: 0 };
     let mut add = |at_us: u64, count: u64| {
@@ -133,7 +133,7 @@ pub(super) fn sum(quota: &Quota, groups: Groups<'_>, now_us: u64) -> Sum {
     sum
 }
 
-#[inline]
+#[inline(always)]
 pub fn wait_us(quota: &Quota, groups: Groups<'_>, cost: u64, now_us: u64) -> u64 {
     if cost > quota.count {
         return NEVER;
@@ -152,7 +152,7 @@ pub fn wait_us(quota: &Quota, groups: Groups<'_>, cost: u64, now_us: u64) -> u64
     unreachable!("with nothing in use, a cost within the limit fits")
 }
 
-#[inline]
+#[inline(always)]
 pub fn measure(quota: &Quota, groups: Groups<'_>, now_us: u64) -> Measure {
     let now_us = now_for(groups, now_us);
     let Sum { dead, used } = sum(quota, groups, now_us);
@@ -180,7 +180,7 @@ pub(super) fn spend_exact(quota: &Quota, state: State<'_>, cost: u64, now_us: u6
 
 /// Records a cost: in the newest group if that `joins` (given the living groups' number, its time and its count), else
 /// in a new one.
-#[inline]
+#[inline(always)]
 pub(super) fn spend(
     quota: &Quota,
     state: State<'_>,
@@ -205,7 +205,7 @@ pub(super) fn spend(
 }
 
 /// What is left after an edit, without reading the list again.
-#[inline]
+#[inline(always)]
 fn measure_spent(quota: &Quota, groups: Groups<'_>, dead: usize, used: u64, edit: &Edit, now_us: u64) -> Measure {
     // The oldest group is still the first to go, unless it is the one that was just hit.
     let oldest_is_newest = match edit {
@@ -223,7 +223,7 @@ fn measure_spent(quota: &Quota, groups: Groups<'_>, dead: usize, used: u64, edit
     }
 }
 
-#[inline]
+#[inline(always)]
 fn join_or_push(
     groups: Groups<'_>,
     dead: usize,

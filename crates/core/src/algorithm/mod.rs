@@ -118,7 +118,7 @@ pub struct Usage {
 }
 
 /// How long until `cost` fits.
-#[inline]
+#[inline(always)]
 pub fn wait_us(quota: &Quota, state: State<'_>, cost: u64, now_us: u64) -> u64 {
     if cost > quota.capacity {
         return NEVER;
@@ -135,7 +135,7 @@ pub fn wait_us(quota: &Quota, state: State<'_>, cost: u64, now_us: u64) -> u64 {
 }
 
 /// What is left, and when it comes back.
-#[inline]
+#[inline(always)]
 pub fn measure(quota: &Quota, state: State<'_>, now_us: u64) -> Measure {
     match adopt(quota, state, now_us) {
         State::Empty => Measure { remaining: quota.capacity, next_after_us: 0, reset_after_us: 0 },
@@ -157,7 +157,7 @@ pub fn measure_fresh(quota: &Quota, cost: u64, now_us: u64) -> Measure {
 }
 
 /// The edit that records `cost`, fitting or not, and what is left after it.
-#[inline]
+#[inline(always)]
 pub fn spend(quota: &Quota, state: State<'_>, cost: u64, now_us: u64) -> (Edit, Measure) {
     let adopted = adopt(quota, state, now_us);
     match quota.algorithm {
@@ -196,7 +196,7 @@ pub fn refund(quota: &Quota, state: State<'_>, charge: &Charge, amount: u64, now
 
 /// The state as this quota's algorithm understands it: another algorithm's usage is taken over, never dropped,
 /// clamped to the new capacity.
-#[inline]
+#[inline(always)]
 fn adopt<'a>(quota: &Quota, state: State<'a>, now_us: u64) -> State<'a> {
     match (quota.algorithm, state) {
         (_, State::Empty)

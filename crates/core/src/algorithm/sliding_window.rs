@@ -11,7 +11,7 @@ use crate::quota::Quota;
 /// A list that reached the bound under an earlier limit grows by widening its newest group.
 pub const GROUPS_MAX: usize = 65;
 
-#[inline]
+#[inline(always)]
 pub fn spend(quota: &Quota, state: State<'_>, cost: u64, now_us: u64, foreign: bool) -> (Edit, Measure) {
     log::spend(quota, state, cost, now_us, foreign, |living, _, count| {
         living >= GROUPS_MAX || count + cost <= quota.group_size()
