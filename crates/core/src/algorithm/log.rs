@@ -116,19 +116,22 @@ pub(super) fn now_for(groups: Groups<'_>, now_us: u64) -> u64 {
 
 #[inline(always)]
 pub(super) fn sum(quota: &Quota, groups: Groups<'_>, now_us: u64) -> Sum {
+    // The usual form by itself: this is what a check of a busy key costs. Times never fall along a list, so the dead come
+    // first, and adding up the rest is a plain loop over words.
+    if let Groups::Packed { base_us, words } = groups {
+        let dead = match now_us.checked_sub(quota.window_us + base_us) {
+            Some(offset_us) => words.partition_point(|word| word >> PACKED_COUNT_BITS <= offset_us),
+            None => 0,
+        };
+        return Sum { dead, used: words[dead..].iter().map(|word| word & PACKED_COUNT_MASK).sum() };
+    }
     let mut sum = Sum { dead: 0, used: 0 };
-    let mut add = |at_us: u64, count: u64| {
+    for (at_us, count) in groups.iter() {
         if at_us + quota.window_us <= now_us {
             sum.dead += 1;
         } else {
             sum.used += count;
         }
-    };
-    // The usual form in a loop of its own: this is what a check of a busy key costs.
-    if let Groups::Packed { base_us, words } = groups {
-        words.iter().map(|word| unpack(base_us, *word)).for_each(|(at_us, count)| add(at_us, count));
-    } else {
-        groups.iter().for_each(|(at_us, count)| add(at_us, count));
     }
     sum
 }
@@ -137,6 +140,11 @@ pub(super) fn sum(quota: &Quota, groups: Groups<'_>, now_us: u64) -> Sum {
 pub fn wait_us(quota: &Quota, groups: Groups<'_>, cost: u64, now_us: u64) -> u64 {
     if cost > quota.count {
         return NEVER;
+    }
+    if let Groups::One { at_us, count } = groups {
+        let ends_us = at_us + quota.window_us;
+        let fits = ends_us <= now_us || count + cost <= quota.count;
+        return if fits { 0 } else { ends_us - now_us.max(at_us) };
     }
     let now_us = now_for(groups, now_us);
     let Sum { dead, mut used } = sum(quota, groups, now_us);
@@ -154,6 +162,13 @@ pub fn wait_us(quota: &Quota, groups: Groups<'_>, cost: u64, now_us: u64) -> u64
 
 #[inline(always)]
 pub fn measure(quota: &Quota, groups: Groups<'_>, now_us: u64) -> Measure {
+    if let Groups::One { at_us, count } = groups {
+        let after_us = (at_us + quota.window_us).saturating_sub(now_us.max(at_us));
+        let used = if after_us == 0 { 0 } else { count };
+        let after_us = if used == 0 { 0 } else { after_us };
+        let remaining = quota.count.saturating_sub(used);
+        return Measure { remaining, next_after_us: after_us, reset_after_us: after_us };
+    }
     let now_us = now_for(groups, now_us);
     let Sum { dead, used } = sum(quota, groups, now_us);
     let (Some((last_us, _)), true) = (groups.last(), used > 0) else {
@@ -197,11 +212,36 @@ pub(super) fn spend(
         };
         return (Edit::Replace { at_us: now_us, count: cost }, measure);
     };
+    if let (Groups::One { at_us, count }, false) = (groups, foreign) {
+        return spend_on_one(quota, at_us, count, cost, now_us.max(at_us), joins);
+    }
     let now_us = now_for(groups, now_us);
     let Sum { dead, used } = sum(quota, groups, now_us);
     let living = groups.len() - dead;
     let edit = join_or_push(groups, dead, cost, now_us, foreign, |at_us, count| joins(living, at_us, count));
     (edit, measure_spent(quota, groups, dead, used + cost, &edit, now_us))
+}
+
+/// A list of one group, as most lists of large limits are.
+#[inline]
+fn spend_on_one(
+    quota: &Quota,
+    at_us: u64,
+    count: u64,
+    cost: u64,
+    now_us: u64,
+    joins: impl Fn(usize, u64, u64) -> bool,
+) -> (Edit, Measure) {
+    let (edit, used, oldest_us) = if at_us + quota.window_us <= now_us {
+        (Edit::Replace { at_us: now_us, count: cost }, cost, now_us)
+    } else if joins(1, at_us, count) {
+        (Edit::SetLast { drop: 0, at_us: now_us, count: count + cost }, count + cost, now_us)
+    } else {
+        (Edit::Push { drop: 0, at_us: now_us, count: cost }, count + cost, at_us)
+    };
+    let next_after_us = if used > quota.count { quota.window_us } else { oldest_us + quota.window_us - now_us };
+    let remaining = quota.count.saturating_sub(used);
+    (edit, Measure { remaining, next_after_us, reset_after_us: quota.window_us })
 }
 
 /// What is left after an edit, without reading the list again.
