@@ -21,7 +21,7 @@ test-rust: tools
 test-python: build $(VENV)/.dev
 	$(BIN)/python -m pytest $(ARGS)
 
-lint: build $(VENV)/.dev ## Check style, types, layers and the engine's contract
+lint: build $(VENV)/.dev $(VENV)/.bench ## Check style, types, layers and the engine's contract
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff check .
