@@ -110,7 +110,7 @@ pub struct Verdict {
 }
 
 /// Usually nothing, so it takes one word.
-pub type Skipped = Option<Box<Vec<(u32, &'static str)>>>;
+pub type Skipped = Option<Box<Vec<(u32, Box<str>)>>>;
 
 impl Verdict {
     #[inline]
@@ -128,7 +128,7 @@ impl Verdict {
         })
     }
 
-    pub fn skipped(&self) -> &[(u32, &'static str)] {
+    pub fn skipped(&self) -> &[(u32, Box<str>)] {
         self.skipped.as_deref().map_or(&[], Vec::as_slice)
     }
 

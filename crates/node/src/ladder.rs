@@ -155,7 +155,7 @@ impl Engine {
             let subject = match rules.subject(looked, rules.by(winner.by)) {
                 Ok(subject) => subject,
                 Err(missing) => {
-                    skipped.get_or_insert_default().push((winner.rule, missing));
+                    skipped.get_or_insert_default().push((winner.rule, missing.into()));
                     continue;
                 }
             };

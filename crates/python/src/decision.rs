@@ -97,9 +97,9 @@ impl Decision {
     }
 
     #[getter]
-    fn skipped(&self) -> Vec<(String, &'static str)> {
+    fn skipped(&self) -> Vec<(String, String)> {
         let Some(rules) = &self.rules else { return Vec::new() };
-        self.verdict.skipped().iter().map(|(rule, fact)| (rules.name(*rule).to_owned(), *fact)).collect()
+        self.verdict.skipped().iter().map(|(rule, fact)| (rules.name(*rule).to_owned(), fact.to_string())).collect()
     }
 
     #[pyo3(signature = (*, families = None, draft = 11, jitter = 0.1))]

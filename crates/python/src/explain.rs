@@ -17,7 +17,7 @@ pub fn explain(engine: &Engine, rules: &RuleSet, facts: Facts<'_>, cost: u64) ->
     let candidates: Vec<Value> = candidates
         .iter()
         .map(|candidate| {
-            let missing = verdict.skipped().iter().find(|(rule, _)| *rule == candidate.rule).map(|(_, fact)| *fact);
+            let missing = verdict.skipped().iter().find(|(rule, _)| *rule == candidate.rule).map(|(_, fact)| &**fact);
             describe(rules, &candidates, candidate, missing)
         })
         .collect();

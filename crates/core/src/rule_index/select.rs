@@ -198,7 +198,7 @@ impl RuleSet {
 
     /// The subject's hash, or the name of the fact that is missing.
     #[inline]
-    pub fn subject(&self, looked: &Looked<'_>, by: &BuiltBy) -> Result<Hash, &'static str> {
+    pub fn subject<'s>(&self, looked: &Looked<'_>, by: &'s BuiltBy) -> Result<Hash, &'s str> {
         let mut subject = by.hash;
         let mut dims = by.by.dims;
         while dims != 0 {
@@ -216,7 +216,7 @@ impl RuleSet {
             subject = self.keyed.mix(subject, value);
         }
         for name in &by.by.descriptors {
-            let value = descriptor(looked, name).ok_or("descriptor")?;
+            let value = descriptor(looked, name).ok_or(name.as_str())?;
             subject = self.keyed.mix(subject, self.keyed.text(DESCRIPTOR_DOMAIN, value));
         }
         Ok(subject)
