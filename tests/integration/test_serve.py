@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.integration.http_node import PATIENCE_S, eventually
+
 # How long anything may take before a test gives up waiting; nothing is asserted about how fast it was.
-PATIENCE_S = 30.0
 LOGIN = {"user": "42", "tier": "free", "path": "/api/v1/login", "method": "POST"}
 RULES = """\
 rules:
@@ -30,17 +30,6 @@ rules:
 BROKEN = RULES.replace("2/hour", "often")
 
 
-def wait_until(what: Callable[[], Any]) -> Any:
-    """The first true answer of `what`."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        answer = what()
-        if answer:
-            return answer
-        time.sleep(0.02)
-    raise AssertionError(f"waited {PATIENCE_S} s in vain")
-
-
 @dataclass
 class Node:
     process: subprocess.Popen[bytes]
@@ -48,7 +37,7 @@ class Node:
     ready_path: Path
 
     def addresses(self) -> list[str]:
-        wait_until(lambda: self.ready_path.exists() or self.process.poll() is not None)
+        eventually(lambda: self.ready_path.exists() or self.process.poll() is not None)
         assert self.process.poll() is None, self.log()
         found: list[str] = json.loads(self.ready_path.read_text())["addresses"]
         return found
@@ -188,7 +177,7 @@ def test_sighup_reloads_and_keeps_usage(start: Starter, rules: Path) -> None:
         version = readiness(client)["rules_version"]
         save(rules, RULES.replace("2/hour", "7/hour"))
         node.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: readiness(client)["rules_version"] > version)
+        eventually(lambda: readiness(client)["rules_version"] > version)
         answer = check(client)
     assert (answer["limit"], answer["remaining"]) == (7, 5)
 
@@ -198,8 +187,8 @@ def test_a_saved_change_is_noticed_without_a_signal(start: Starter, rules: Path)
     with node.client() as client:
         assert readiness(client)["rules"] == 1
         save(rules, RULES + "  - {name: all, by: global, limit: 9/hour}\n")
-        wait_until(lambda: readiness(client)["rules"] == 2)
-    assert wait_until(lambda: node.event("rules reloaded"))["rules"] == 2
+        eventually(lambda: readiness(client)["rules"] == 2)
+    assert eventually(lambda: node.event("rules reloaded"))["rules"] == 2
 
 
 def test_a_broken_file_is_refused_shown_and_forgotten_once_mended(start: Starter, rules: Path) -> None:
@@ -207,14 +196,14 @@ def test_a_broken_file_is_refused_shown_and_forgotten_once_mended(start: Starter
     with node.client() as client:
         version = readiness(client)["rules_version"]
         save(rules, BROKEN)
-        error = wait_until(lambda: readiness(client)["rules_error"])
+        error = eventually(lambda: readiness(client)["rules_error"])
         assert error.startswith(f"{rules}:5:12: rules[0].limit: ")
         assert readiness(client)["rules_version"] == version
         assert check(client)["limit"] == 2
-        logged = wait_until(lambda: node.event("rules refused; the old ones go on"))
+        logged = eventually(lambda: node.event("rules refused; the old ones go on"))
         assert (logged["level"], logged["error"]) == ("error", error)
         save(rules, RULES)
-        wait_until(lambda: readiness(client)["rules_error"] is None)
+        eventually(lambda: readiness(client)["rules_error"] is None)
 
 
 def test_a_node_does_not_start_with_broken_rules(start: Starter, rules: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -95,3 +97,11 @@ moves = st.builds(
 )
 histories = st.lists(moves, min_size=1, max_size=60)
 starts_us = st.one_of(st.just(START_US), st.integers(START_US, START_US + 2 * MINUTE_US))
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place in a JSON value, as the object or list it is in and its key there."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in list(items):
+        yield value, key
+        yield from places(item)

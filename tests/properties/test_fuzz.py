@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate._core import Decision, Engine, RulesError, normalise_path, parse_limit, validate_rules
-from tests.properties.strategies import examples
+from tests.properties.strategies import examples, places
 
 WORDS = """
 name match by limit algorithm action priority enabled group counter class on_store_failure precision until
@@ -78,10 +78,10 @@ def mutated(draw: st.DrawFn) -> Any:
     """A valid document with a few values replaced, removed, doubled or renamed."""
     document = copy.deepcopy(VALID)
     for _ in range(draw(st.integers(1, 4))):
-        places = list(_places(document))
-        if not places:
+        found = list(places(document))
+        if not found:
             break
-        parent, key = places[draw(st.integers(0, len(places) - 1))]
+        parent, key = found[draw(st.integers(0, len(found) - 1))]
         how = draw(st.integers(0, 4))
         if how == 0:
             del parent[key]
@@ -92,13 +92,6 @@ def mutated(draw: st.DrawFn) -> Any:
         else:
             parent[key] = draw(leaves if how == 3 else anything)
     return document
-
-
-def _places(value: Any) -> Any:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in list(items):
-        yield value, key
-        yield from _places(item)
 
 
 def explained(kind: type[Exception], call: Callable[[], object]) -> Exception | None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.integration.http_node import Node, Reply
-from tests.properties.strategies import examples
+from tests.properties.strategies import examples, places
 
 POSTS = ["/v1/check", "/v1/checks", "/v1/limit", "/v1/check?headers=true", "/v1/limit?headers=true"]
 FACTS: dict[str, Any] = {
@@ -99,23 +99,16 @@ def test_any_json_is_answered(node: Node, path: str, value: Any, ascii_only: boo
     answered(node, path, text.encode("utf-8", "surrogatepass"))
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in list(items):
-        yield value, key
-        yield from _places(item)
-
-
 @st.composite
 def mutated(draw: st.DrawFn) -> tuple[str, bytes]:
     """A good request with a few values replaced, removed or renamed, and perhaps a few bytes as well."""
     path = draw(st.sampled_from(sorted(VALID)))
     value = copy.deepcopy(VALID[path])
     for _ in range(draw(st.integers(0, 3))):
-        places = list(_places(value))
-        if not places:
+        found = list(places(value))
+        if not found:
             break
-        parent, key = places[draw(st.integers(0, len(places) - 1))]
+        parent, key = found[draw(st.integers(0, len(found) - 1))]
         how = draw(st.integers(0, 3))
         if how == 0:
             del parent[key]

@@ -163,9 +163,8 @@ pub fn wait_us(quota: &Quota, groups: Groups<'_>, cost: u64, now_us: u64) -> u64
 #[inline(always)]
 pub fn measure(quota: &Quota, groups: Groups<'_>, now_us: u64) -> Measure {
     if let Groups::One { at_us, count } = groups {
-        let after_us = (at_us + quota.window_us).saturating_sub(now_us.max(at_us));
-        let used = if after_us == 0 { 0 } else { count };
-        let after_us = if used == 0 { 0 } else { after_us };
+        let ends_us = at_us + quota.window_us;
+        let (used, after_us) = if ends_us <= now_us { (0, 0) } else { (count, ends_us - now_us.max(at_us)) };
         let remaining = quota.count.saturating_sub(used);
         return Measure { remaining, next_after_us: after_us, reset_after_us: after_us };
     }

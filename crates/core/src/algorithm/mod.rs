@@ -8,6 +8,9 @@
 //! - `usage`: what is used, in terms any other algorithm can take over.
 //!
 //! A state is only read here; an [`Edit`] says what becomes of it, and the store carries that out.
+//!
+//! What a check calls is inlined without asking: compiled into one piece with the store, a [`State`] never has to be laid
+//! out in memory, which a sliding window's check feels most.
 
 pub mod bucket;
 pub mod fixed_window;

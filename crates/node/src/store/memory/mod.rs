@@ -66,16 +66,16 @@ impl MemoryStore {
             allowed &= limit.wait_us == 0 || limit.shadow;
             places.push(place);
         }
-        let mut spent: SmallVec<[Hash; 6]> = SmallVec::new();
-        for (nth, limit) in limits.iter_mut().enumerate() {
+        for nth in 0..limits.len() {
+            let (before, rest) = limits.split_at_mut(nth);
+            let limit = &mut rest[0];
             let shard = &mut *guards[usize::from(guard_of[nth])];
             let spends = allowed && limit.wait_us == 0;
             // A limit before this one may have laid the shard out anew.
             let place = places[nth].filter(|place| shard.is_own(*place, limit.key)).or_else(|| shard.locate(limit));
             // A shadow limit may share its counter with an enforced one, which stands before it: spent once is enough.
-            let spent_already = limit.shadow && spent.contains(&limit.key);
+            let spent_already = limit.shadow && before.iter().any(|other| other.spent && other.key == limit.key);
             settle(shard, place, limit, cost, spends && !spent_already, mode, now_us);
-            spent.push(limit.key);
         }
     }
 
