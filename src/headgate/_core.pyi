@@ -5,6 +5,7 @@ Rules, overrides and rule documents cross the border as JSON text; the rule mode
 rule means the same through every door.
 """
 
+from asyncio import AbstractEventLoop, Future
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, final
 
@@ -15,9 +16,11 @@ __all__ = [
     "Engine",
     "FakeClock",
     "LimitResult",
+    "Mailbox",
     "RulesError",
     "Server",
     "__version__",
+    "check_limit_arguments",
     "normalise_path",
     "parse_limit",
     "validate_rules",
@@ -132,9 +135,13 @@ class Engine:
         no_rule: str = "allow",
         ipv6_prefix: int = 64,
         refused_memory: bool | None = None,
+        store: str = "memory://",
+        store_deadline: float = 0.005,
+        on_store_failure: str = "open",
         **kwargs: Any,
     ) -> Self:
-        """`refused_memory` answers repeated refusals for a second without asking the store; None: only where the
+        """`store` is a URL; one whose server is away is no error, one whose server refuses us raises StoreError.
+        `refused_memory` answers repeated refusals for a second without asking the store; None: only where the
         store is remote. Other arguments are ignored here, so that a subclass may take them."""
 
     # --- checking
@@ -210,10 +217,11 @@ class Engine:
         algorithm: str | None = None,
         burst: int | None = None,
     ) -> int: ...
-    def refund(self, decision: Decision, amount: int | None = None) -> int:
+    def refund(self, decision: Decision, amount: int | None = None, *, wait: bool = True) -> int:
         """Return what a decision spent (all of it, or `amount` of each of its charges). Each charge is returned at
-        most once. Gives the largest amount returned to any one limit."""
-    def commit(self, decision: Decision, actual: int) -> int:
+        most once. Gives the largest amount returned to any one limit. Without `wait` a shared store is told and not
+        waited for, and the answer is 0."""
+    def commit(self, decision: Decision, actual: int, *, wait: bool = True) -> int:
         """Settle a decision at its real cost: the rest is returned; what exceeds it is spent unconditionally."""
     def explain(
         self,
@@ -249,9 +257,60 @@ class Engine:
     def rules_version(self) -> int:
         """Grows by one with every change that took effect."""
 
+    # --- shared stores
+    @property
+    def is_shared(self) -> bool:
+        """Whether counters live in a store that others share."""
+    def store_status(self) -> str:
+        """How the shared store is, as JSON: {"nodes", "bytes_per_subject", "debts", "debts_forgotten", "shards": [{"name", "breaker",
+        "connected", "calls", "requests", "errors", "timeouts", "round_trip_us"}], "events": [{"number", "at_ms", "kind", "shard", "detail"}]}; `null` for counters
+        in memory."""
+    def _untold_events(self) -> str:
+        """Events nobody has logged yet, as a JSON list; each is given out once."""
+    def _ask(
+        self,
+        loop: AbstractEventLoop,
+        mailbox: Mailbox,
+        *,
+        user: str | int | None = None,
+        tier: str | None = None,
+        path: str | None = None,
+        method: str | None = None,
+        ip: str | None = None,
+        org: str | int | None = None,
+        api_key: str | int | None = None,
+        region: str | None = None,
+        descriptors: Mapping[str, str] | None = None,
+        cost: int = ...,
+    ) -> Decision | Future[Decision]:
+        """`check` without waiting: a decision that needs no store, or a future of `loop` that the mailbox resolves."""
+    def _ask_limit(
+        self,
+        loop: AbstractEventLoop,
+        mailbox: Mailbox,
+        key: str,
+        limit: int | str,
+        window: float | str | None = None,
+        cost: int = ...,
+        algorithm: str | None = None,
+        burst: int | None = None,
+    ) -> Decision | Future[Decision]: ...
+
     # --- insight
     def stats(self) -> dict[str, int]:
         """Counters: keys, cells, rules, and decisions by path (`path_store`, …), `allowed`, `refused`."""
+
+@final
+class Mailbox:
+    """Where the answers of shared stores arrive for one event loop: watch `fileno` and call `drain` when it can be read."""
+
+    def __new__(cls) -> Mailbox: ...
+    def fileno(self) -> int: ...
+    def drain(self) -> None:
+        """Resolve the futures of all answers that are there."""
+    @property
+    def wakeups(self) -> int:
+        """How often `drain` was called."""
 
 class RulesError(ValueError):
     """A rule document was wrong. `errors` lists every mistake: (path, message), a path being keys and positions
@@ -264,6 +323,15 @@ def validate_rules(document: str) -> list[tuple[tuple[str | int, ...], str]]:
 
 def parse_limit(text: str, algorithm: str | None = None) -> list[tuple[str, int, float, int]]:
     """Reads `5/minute;100/hour burst 20`: (algorithm, count, window in seconds, capacity) each. Raises ValueError."""
+
+def check_limit_arguments(
+    limit: int | str,
+    window: float | str | None = None,
+    cost: int = ...,
+    algorithm: str | None = None,
+    burst: int | None = None,
+) -> None:
+    """Raises what `check_limit` would of these arguments."""
 
 def normalise_path(path: str) -> str: ...
 

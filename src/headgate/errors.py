@@ -4,7 +4,7 @@
     ├── ConfigError (also a ValueError)   something written by a person is wrong
     │   ├── RulesFileError                a rules document; lists every mistake with its place
     │   └── SettingsError                 flags, environment or headgate.toml; lists every mistake
-    ├── StoreError                        the counter store could not be used
+    ├── StoreError                        a store's server refused us: password, protocol, version
     └── RateLimited                       a function behind `Limiter.limit` was refused; carries the decision
 
 Facts that cannot be (a bad ip, a negative cost) raise a plain ValueError where they are given.
@@ -83,7 +83,8 @@ class SettingsError(ConfigError):
 
 
 class StoreError(HeadgateError):
-    """The counter store could not be used."""
+    """A store's server answered and refused us: a wrong password, protocol or version. A server that is away is no
+    error: each rule's `on_store_failure` decides until it is back."""
 
 
 class RateLimited(HeadgateError):

@@ -22,6 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MEMORY_STORE = "memory://"
+STORE_DEADLINE_S = 0.005
 
 
 class Facts(TypedDict, total=False):
@@ -43,7 +44,10 @@ class Limiter(_core.Engine):
     """Decides whether a request may pass.
 
     rules           path of a YAML, JSON or JSON Lines file, YAML text, a dict, or a list of rules
-    store           where counters live; `memory://` is this process
+    store           where counters live: `memory://` is this process; `redis://host:6379`, `rediss://…`,
+                    `unix:///path.sock`, `redis+sentinel://…/name`, `redis+cluster://…`, `redis+ring://…` are shared
+    store_deadline  seconds an answer of a shared store is waited for; past it `on_store_failure` decides
+    on_store_failure  `open`, `closed` or `local`, for limits given with the call; rules have their own
     max_keys        how many counters are kept; past that, new keys share overflow cells that only over-count
     clock           a `headgate.testing.FakeClock`, to freeze time in tests
     region          the fact `region` of every check that names none
@@ -63,10 +67,15 @@ class Limiter(_core.Engine):
         no_rule: str = "allow",
         ipv6_prefix: int = 64,
         refused_memory: bool | None = None,
+        store_deadline: float = STORE_DEADLINE_S,
+        on_store_failure: str = "open",
     ) -> None:
-        # The engine took its own keywords (all but `rules` and `store`) in `__new__`.
-        if store != MEMORY_STORE:
-            raise ConfigError(f"store {_scheme(store)!r} is not yet available; use {MEMORY_STORE!r}")
+        # The engine took its own keywords (all but `rules`) in `__new__`.
+        if self.is_shared:
+            # Only here, so that programs without async code do not load asyncio for it.
+            from headgate.waiting import here
+
+            self._here = here
         self._source: RulesSource | None = None
         if rules is not None:
             self.reload(rules)
@@ -82,8 +91,12 @@ class Limiter(_core.Engine):
         self._source = source if is_file else None
 
     async def acheck(self, **facts: Unpack[Facts]) -> _core.Decision:
-        """`check` for async code."""
-        return self.check(**facts)
+        """`check` for async code: never blocks the event loop, whatever the store does. Cancelled after it was sent, it
+        counts all the same."""
+        if not self.is_shared:
+            return self.check(**facts)
+        answer = self._ask(*self._here(), **facts)
+        return answer if isinstance(answer, _core.Decision) else await answer
 
     async def acheck_limit(
         self,
@@ -95,11 +108,14 @@ class Limiter(_core.Engine):
         burst: int | None = None,
     ) -> _core.Decision:
         """`check_limit` for async code."""
-        return self.check_limit(key, limit, window, cost, algorithm, burst)
+        if not self.is_shared:
+            return self.check_limit(key, limit, window, cost, algorithm, burst)
+        answer = self._ask_limit(*self._here(), key, limit, window, cost, algorithm, burst)
+        return answer if isinstance(answer, _core.Decision) else await answer
 
     def reserve(self, **facts: Unpack[Facts]) -> Reservation:
         """Spend `cost` now and settle later: `with limiter.reserve(user="42", cost=4000) as r: r.commit(1250)`."""
-        return Reservation(self, self.check(**facts))
+        return Reservation(self, lambda: self.check(**facts), lambda: self.acheck(**facts))
 
     def reserve_limit(
         self,
@@ -111,7 +127,11 @@ class Limiter(_core.Engine):
         burst: int | None = None,
     ) -> Reservation:
         """`reserve` without rules, as `check_limit`."""
-        return Reservation(self, self.check_limit(key, limit, window, cost, algorithm, burst))
+        return Reservation(
+            self,
+            lambda: self.check_limit(key, limit, window, cost, algorithm, burst),
+            lambda: self.acheck_limit(key, limit, window, cost, algorithm, burst),
+        )
 
     def limit(
         self,
@@ -131,27 +151,29 @@ class Limiter(_core.Engine):
         def decorate(function: Callable[P, R]) -> Callable[P, R]:
             name = f"{function.__module__}.{function.__qualname__}"
             # A mistake in the limit should stop the program where it is written, not at the first call.
-            self.peek_limit(name, limit, window, cost, algorithm, burst)
+            _core.check_limit_arguments(limit, window, cost, algorithm, burst)
 
-            def admit(*args: Any, **kwargs: Any) -> None:
+            def counter(*args: Any, **kwargs: Any) -> str:
                 part = key(*args, **kwargs) if callable(key) else key
-                counter = name if part is None else f"{name}:{part}"
-                decision = self.check_limit(counter, limit, window, cost, algorithm, burst)
-                if not decision.allowed:
-                    raise RateLimited(decision)
+                return name if part is None else f"{name}:{part}"
 
             if inspect.iscoroutinefunction(function):
 
                 @functools.wraps(function)
                 async def async_wrapper(*args: P.args, **kwargs: P.kwargs) -> Any:
-                    admit(*args, **kwargs)
+                    by = counter(*args, **kwargs)
+                    decision = await self.acheck_limit(by, limit, window, cost, algorithm, burst)
+                    if not decision.allowed:
+                        raise RateLimited(decision)
                     return await function(*args, **kwargs)
 
                 return cast(Callable[P, R], async_wrapper)
 
             @functools.wraps(function)
             def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-                admit(*args, **kwargs)
+                decision = self.check_limit(counter(*args, **kwargs), limit, window, cost, algorithm, burst)
+                if not decision.allowed:
+                    raise RateLimited(decision)
                 return function(*args, **kwargs)
 
             return wrapper
@@ -160,9 +182,3 @@ class Limiter(_core.Engine):
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a Limiter holds live counters and cannot be pickled or copied; build one in each process")
-
-
-def _scheme(store: str) -> str:
-    """A store's kind without the rest: its address may hold a password."""
-    scheme, separator, _ = store.partition("://")
-    return scheme + separator if separator else store

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
@@ -13,16 +15,27 @@ class Reservation:
 
     Works with `with` and `async with`. Entering never raises on a refusal: look at `allowed`. Leaving without having
     settled keeps everything spent, unless an exception escaped: then everything is returned.
+
+    Made where an event loop runs, with a shared store, it is decided by `async with`, which awaits the store; settling
+    is then sent and not waited for, and gives 0.
     """
 
-    __slots__ = ("_engine", "_settled_by", "decision")
+    __slots__ = ("_ask", "_decision", "_engine", "_settled_by", "_waits")
 
-    decision: _core.Decision
-
-    def __init__(self, engine: _core.Engine, decision: _core.Decision) -> None:
+    def __init__(
+        self, engine: _core.Engine, check: Callable[[], _core.Decision], ask: Callable[[], Awaitable[_core.Decision]]
+    ) -> None:
         self._engine = engine
         self._settled_by: str | None = None
-        self.decision = decision
+        self._waits = not (engine.is_shared and _in_event_loop())
+        self._ask = ask
+        self._decision = check() if self._waits else None
+
+    @property
+    def decision(self) -> _core.Decision:
+        if self._decision is None:
+            raise RuntimeError("this reservation is not decided yet; enter it with `async with`")
+        return self._decision
 
     @property
     def allowed(self) -> bool:
@@ -37,14 +50,14 @@ class Reservation:
         if not self.decision.allowed:
             raise RuntimeError("this reservation was refused and spent nothing; look at `allowed` before commit")
         self._settle("committed")
-        return self._engine.commit(self.decision, actual)
+        return self._engine.commit(self.decision, actual, wait=self._waits)
 
     def refund(self) -> int:
         """Return everything. Gives the largest amount returned to one limit; 0 for a refused reservation."""
         if not self.decision.allowed:
             return 0
         self._settle("refunded")
-        return self._engine.refund(self.decision)
+        return self._engine.refund(self.decision, wait=self._waits)
 
     def _settle(self, how: str) -> None:
         if self._settled_by is not None:
@@ -52,6 +65,8 @@ class Reservation:
         self._settled_by = how
 
     def __enter__(self) -> Self:
+        if self._decision is None:
+            raise RuntimeError("where an event loop runs, a reservation on a shared store is entered with `async with`")
         return self
 
     def __exit__(
@@ -61,6 +76,8 @@ class Reservation:
             self.refund()
 
     async def __aenter__(self) -> Self:
+        if self._decision is None:
+            self._decision = await self._ask()
         return self
 
     async def __aexit__(
@@ -69,5 +86,13 @@ class Reservation:
         self.__exit__(kind, error, trace)
 
     def __repr__(self) -> str:
+        if self._decision is None:
+            return "<Reservation undecided>"
         state = self._settled_by or ("open" if self.decision.allowed else "refused")
         return f"<Reservation {state} {self.decision!r}>"
+
+
+def _in_event_loop() -> bool:
+    # A program that never loaded asyncio runs no loop.
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None

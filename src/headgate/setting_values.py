@@ -62,6 +62,14 @@ def whole(low: int, high: int) -> Reader[int]:
 
 
 def seconds(low: float, high: float) -> Reader[float]:
+    return _number("seconds", low, high)
+
+
+def milliseconds(low: float, high: float) -> Reader[float]:
+    return _number("milliseconds", low, high)
+
+
+def _number(unit: str, low: float, high: float) -> Reader[float]:
     def read(raw: object) -> float:
         value: object = raw
         if isinstance(raw, str):
@@ -70,9 +78,9 @@ def seconds(low: float, high: float) -> Reader[float]:
             except ValueError:
                 value = None
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise ValueError(f"expected seconds from {low:g} to {high:g}")
+            raise ValueError(f"expected {unit} from {low:g} to {high:g}")
         if not low <= value <= high:
-            raise ValueError(f"expected seconds from {low:g} to {high:g}")
+            raise ValueError(f"expected {unit} from {low:g} to {high:g}")
         return float(value)
 
     return read

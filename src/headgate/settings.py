@@ -49,7 +49,22 @@ class Settings:
         "Rules file: YAML, JSON, or JSON Lines in bulk. Default: the starter rules",
         values.optional_text,
     )
-    store: str = _setting("memory://", "Where counters live", values.text)
+    store: str = _setting(
+        "memory://",
+        "Where counters live: memory://, redis://HOST:PORT, rediss://, unix://PATH, redis+sentinel://, "
+        "redis+cluster://, redis+ring://",
+        values.text,
+    )
+    store_deadline_ms: float = _setting(
+        5.0,
+        "Milliseconds a shared store is waited for; past them each rule's on_store_failure decides",
+        values.milliseconds(0.1, 60_000),
+    )
+    on_store_failure: str = _setting(
+        "open",
+        "open, closed or local: what decides a limit given with the call when the store cannot",
+        values.choice("open", "closed", "local"),
+    )
     threads: int = _setting(0, "Threads answering requests; 0 is one per core", values.whole(0, 1024))
     max_keys: int = _setting(
         1_000_000, "Counters kept in memory; further keys share overflow cells", values.whole(1, 10**9)

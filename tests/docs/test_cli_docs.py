@@ -24,6 +24,8 @@ rules:
 """
 # Served and asked over HTTP by the other tests; it would not end by itself.
 RUNS_ON = "serve"
+# Asks a node that is running; tried with real ones elsewhere.
+ASKS_A_NODE = "status"
 
 
 def commands(command: Any, name: str) -> dict[str, Any]:
@@ -66,7 +68,7 @@ def test_commands_in_examples_run(line: str, tmp_path: Path, monkeypatch: pytest
     (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
     words = shlex.split(line.partition(">")[0], comments=True)
     environment = dict(words.pop(0).split("=", 1) for _ in range(words.index("headgate")))
-    if words[1] == RUNS_ON:
+    if words[1] in (RUNS_ON, ASKS_A_NODE):
         words.append("--help")
     result = CliRunner().invoke(app, words[1:], env=environment)
     wrong_on_purpose = "broken.yaml" in line or "many" in words

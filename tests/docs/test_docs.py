@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import tomllib
@@ -19,6 +20,7 @@ from headgate.node.rules_file import STARTER_FILE
 from headgate.settings import CONFIG_FILE, read_settings, setting_items
 from headgate.testing import FakeClock
 from tests.docs.markdown import Example, Page
+from tests.servers.server import Server as StoreServer
 
 ROOT = Path(__file__).parent.parent.parent
 README = Page(ROOT / "README.md")
@@ -51,10 +53,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def store() -> Iterator[StoreServer]:
+    with StoreServer() as server:
+        yield server
+
+
 @pytest.fixture
 def node() -> Iterator[httpx.Client]:
     """A server with the starter rules, as `headgate serve` has them."""
-    server = Server(Limiter(STARTER_FILE), listen="127.0.0.1:0", threads=1)
+    yield from serving(Limiter(STARTER_FILE))
+
+
+def serving(limiter: Limiter) -> Iterator[httpx.Client]:
+    server = Server(limiter, listen="127.0.0.1:0", threads=1)
     server.start()
     try:
         with httpx.Client(base_url=f"http://{server.addresses()[0]}", timeout=PATIENCE_S) as client:
@@ -77,7 +89,13 @@ def test_every_setting_is_documented_in_all_its_forms_with_its_default() -> None
     assert documented == existing
 
 
-def test_every_metric_is_documented_with_its_kind_and_labels(node: httpx.Client) -> None:
+@pytest.fixture
+def sharing_node(store: StoreServer) -> Iterator[httpx.Client]:
+    yield from serving(Limiter(STARTER_FILE, store=store.url))
+
+
+def test_every_metric_is_documented_with_its_kind_and_labels(sharing_node: httpx.Client) -> None:
+    node = sharing_node
     node.post("/v1/check", json={"user": "1"})
     kinds: dict[str, str] = {}
     labels: dict[str, set[str]] = {}
@@ -169,7 +187,7 @@ def test_every_choice_a_rule_has_is_documented() -> None:
 @pytest.mark.parametrize("kind", [Limiter, Decision, LimitResult], ids=lambda kind: kind.__name__)
 def test_every_member_is_documented(kind: type) -> None:
     documented = [code.partition("(")[0] for code in DOCS["python"].section(kind.__name__).codes()]
-    arguments = {"rules", "store", "max_keys", "clock", "region", "no_rule", "ipv6_prefix", "refused_memory"}
+    arguments = set(inspect.signature(Limiter.__init__).parameters) - {"self"}
     if kind is Limiter:
         assert arguments <= set(documented)
         documented = [name for name in documented if name not in arguments]
@@ -217,8 +235,15 @@ def test_python_examples_run_in_order_as_one_program(page: Page, folder: Path) -
         exec(compile(text, str(page.path), "exec"), program)  # The examples are our own.
 
 
+def test_the_example_of_a_shared_store_runs(store: StoreServer, folder: Path) -> None:
+    program: dict[str, Any] = {}
+    for example in DOCS["stores"].examples_in("python"):
+        exec(example.text.replace("redis://cache:6379", store.url), program)  # The examples are our own.
+    assert program["limiter"].check(user="42").allowed
+
+
 def test_python_examples_stand_only_where_they_are_run() -> None:
-    assert {page.path.stem for page, _ in examples("python")} == {"README", "python"}
+    assert {page.path.stem for page, _ in examples("python")} == {"README", "python", "stores"}
 
 
 def test_curl_examples_are_answered(node: httpx.Client) -> None:

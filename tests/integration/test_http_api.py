@@ -188,7 +188,7 @@ def test_readiness_tells_the_rules_and_the_last_error(node: Node) -> None:
     before = client.get("/readyz")
     assert (before.status_code, before.headers["content-type"]) == (200, "application/json")
     version = node.engine.rules_version()
-    assert before.json() == {"ready": True, "rules": 3, "rules_version": version, "rules_error": None}
+    assert before.json() == {"ready": True, "rules": 3, "rules_version": version, "rules_error": None, "store": None}
     node.server.set_rules_error('rules.yaml:5: "often" \n is no limit\\')
     broken = client.get("/readyz")
     assert (broken.status_code, broken.json()["ready"]) == (200, True)
@@ -200,6 +200,7 @@ def test_readiness_tells_the_rules_and_the_last_error(node: Node) -> None:
         "rules": 2,
         "rules_version": version + 1,
         "rules_error": None,
+        "store": None,
     }
 
 

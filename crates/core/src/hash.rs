@@ -53,6 +53,17 @@ impl Keyed {
     }
 }
 
+/// A number that means the same on every node and in every process: what shared stores know a limit by. Made of names an
+/// operator chose, so it needs no secret.
+pub fn shared_id(parts: &[&str]) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(0x6865_6164_6761_7465, 1);
+    for part in parts {
+        hasher.write(part.as_bytes());
+        hasher.write_u8(0xff); // Never part of a text, so `a|bc` and `ab|c` differ.
+    }
+    hasher.finish128().h1
+}
+
 #[inline]
 fn fold_multiply(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);

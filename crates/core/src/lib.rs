@@ -9,13 +9,16 @@ pub mod decision_json;
 pub mod facts;
 pub mod hash;
 pub mod limit_text;
+pub mod local_share;
 pub mod net;
 pub mod path;
 pub mod quota;
+pub mod record;
 pub mod refused;
 pub mod rule;
 pub mod rule_document;
 pub mod rule_index;
+pub mod subject;
 pub mod time_text;
 pub mod verdict;
 

@@ -114,6 +114,16 @@ impl Quota {
         Ok(Quota { algorithm, count, window_us, capacity, rate, unit })
     }
 
+    /// What a bucket drains of its units in a microsecond.
+    pub fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// How many units of a bucket make one token.
+    pub fn unit(&self) -> u64 {
+        self.unit
+    }
+
     /// How many hits one group of a sliding window holds.
     #[inline]
     pub fn group_size(&self) -> u64 {

@@ -45,6 +45,17 @@ pub enum OnStoreFailure {
     Local,
 }
 
+impl OnStoreFailure {
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "open" => Some(OnStoreFailure::Open),
+            "closed" => Some(OnStoreFailure::Closed),
+            "local" => Some(OnStoreFailure::Local),
+            _ => None,
+        }
+    }
+}
+
 /// How exactly a limit must be kept. Accepted now; everything is exact until leases exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {

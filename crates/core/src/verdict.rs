@@ -107,6 +107,44 @@ pub struct Verdict {
     /// When this was decided, on the clock of what decided it.
     pub at_us: u64,
     pub cost: u64,
+    /// Where a shared store keeps what was counted; what that is, only the store knows.
+    pub kept: Option<Box<Kept>>,
+}
+
+/// What a decision of a shared store remembers for its refund.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    pub places: std::sync::Arc<Places>,
+    /// When each limit was charged, on the clock of the server that did.
+    pub at_us: SmallVec<[u64; 5]>,
+}
+
+/// Where one limit's counter is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The limit, as shared stores know it.
+    pub id: u64,
+    /// Which of the request's keys holds its record, and which its log.
+    pub key: u8,
+    pub log: u8,
+}
+
+/// The keys of a request and where each of its limits is among them.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    pub keys: SmallVec<[Box<[u8]>; 2]>,
+    pub of: SmallVec<[Place; 5]>,
+}
+
+impl Places {
+    /// The number of a key, which is added if it is not there yet.
+    pub fn key(&mut self, key: &[u8]) -> u8 {
+        let known = self.keys.iter().position(|other| **other == *key);
+        known.unwrap_or_else(|| {
+            self.keys.push(key.into());
+            self.keys.len() - 1
+        }) as u8
+    }
 }
 
 /// Usually nothing, so it takes one word.
@@ -119,9 +157,11 @@ impl Verdict {
     }
 
     /// What one limit was charged by this decision, if it was.
-    pub fn charge(&self, result: &LimitResult) -> Option<Charge> {
+    pub fn charge(&self, position: usize) -> Option<Charge> {
+        let result = &self.results[position];
+        let at_us = self.kept.as_ref().map_or(self.at_us, |kept| kept.at_us[position]);
         result.spent.then_some(Charge {
-            at_us: self.at_us,
+            at_us,
             cost: self.cost,
             used_after: result.used_after,
             refunds: result.refunds,

@@ -2,12 +2,14 @@
 
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::events::Events;
 use crate::refused_memory::RefusedMemory;
 use crate::store::memory::{MemoryStore, Occupancy};
+use crate::store::remote::{RemoteStore, Status};
 use arc_swap::ArcSwap;
 use headgate_core::Facts;
 use headgate_core::hash::Keyed;
-use headgate_core::rule::{Override, Principal, Rule};
+use headgate_core::rule::{OnStoreFailure, Override, Principal, Rule};
 use headgate_core::rule_document::Document;
 use headgate_core::rule_index::{BookError, Looked, RuleBook, RuleSet};
 use parking_lot::Mutex;
@@ -26,11 +28,20 @@ pub struct Options {
     pub ipv6_prefix: u8,
     /// Answer repeated refusals without asking the store. Worth it for remote stores only.
     pub refused_memory: bool,
+    /// What decides a limit given with the call when the store cannot.
+    pub on_store_failure: OnStoreFailure,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { max_keys: 1_000_000, region: None, deny_without_rule: false, ipv6_prefix: 64, refused_memory: false }
+        Self {
+            max_keys: 1_000_000,
+            region: None,
+            deny_without_rule: false,
+            ipv6_prefix: 64,
+            refused_memory: false,
+            on_store_failure: OnStoreFailure::Open,
+        }
     }
 }
 
@@ -38,7 +49,10 @@ pub struct Engine {
     pub(crate) keyed: Keyed,
     pub(crate) rules: ArcSwap<RuleSet>,
     book: Mutex<RuleBook>,
+    /// Counters in this process: the store itself, or what stands in for a shared one while it is away.
     pub(crate) store: MemoryStore,
+    pub(crate) remote: Option<RemoteStore>,
+    pub events: Arc<Events>,
     pub(crate) clock: Clock,
     pub(crate) refused: Option<RefusedMemory>,
     pub(crate) options: Options,
@@ -47,12 +61,19 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(options: Options, clock: Clock) -> Self {
+        Self::with_store(options, clock, None, Arc::default())
+    }
+
+    /// An engine whose counters are shared.
+    pub fn with_store(options: Options, clock: Clock, remote: Option<RemoteStore>, events: Arc<Events>) -> Self {
         let keyed = Keyed::random();
         let mut book = RuleBook::new(keyed.clone());
         Self {
             rules: ArcSwap::new(book.publish()),
             book: Mutex::new(book),
             store: MemoryStore::new(options.max_keys, clock.now_us()),
+            remote,
+            events,
             clock,
             refused: options.refused_memory.then(RefusedMemory::default),
             options,
@@ -94,6 +115,15 @@ impl Engine {
 
     pub fn now_us(&self) -> u64 {
         self.clock.now_us()
+    }
+
+    /// How the shared store is; none when counters are kept here.
+    pub fn store_status(&self) -> Option<Status> {
+        self.remote.as_ref().map(RemoteStore::status)
+    }
+
+    pub fn is_shared(&self) -> bool {
+        self.remote.is_some()
     }
 
     pub fn occupancy(&self) -> Occupancy {

@@ -1,5 +1,6 @@
 //! The ladder: what a request meets, step by step, in one visible function.
 
+use crate::asking::plain_places;
 use crate::engine::Engine;
 use crate::store::Mode;
 use headgate_core::algorithm::{Measure, NEVER};
@@ -10,18 +11,24 @@ use headgate_core::verdict::{LimitResult, Path, Skipped, Verdict, binding};
 use headgate_core::{Facts, Quota};
 use smallvec::SmallVec;
 
-type Limits = SmallVec<[LimitResult; 1]>;
+pub(crate) type Limits = SmallVec<[LimitResult; 1]>;
 
 /// What every step of one check knows.
-struct Call {
-    cost: u64,
-    mode: Mode,
-    now_us: u64,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub cost: u64,
+    pub mode: Mode,
+    pub now_us: u64,
 }
 
 impl Engine {
     /// Decides one request by the rules.
+    ///
+    /// With a shared store this waits for it; doors that must not wait use [`Engine::begin`].
     pub fn check(&self, rules: &RuleSet, facts: Facts<'_>, cost: u64, mode: Mode) -> Verdict {
+        if self.remote.is_some() {
+            return self.wait(Some(rules), self.begin(rules, facts, cost, mode));
+        }
         let call = Call { cost, mode, now_us: self.clock.now_us() };
         let looked = self.look(rules, facts);
         let verdict = self.climb(rules, &looked, &call);
@@ -41,7 +48,7 @@ impl Engine {
         if limits.is_empty() {
             return self.without_rule(skipped, call);
         }
-        if let Some(refused) = self.remembered_refusal(rules, &limits, call) {
+        if let Some(refused) = self.remembered_refusal(Some(rules), &limits, call) {
             return refused_or_allowed(Some(rules), SmallVec::from_buf([refused]), Path::RefusedMemory, skipped, call);
         }
         self.store.decide(&mut limits, call.cost, call.mode, call.now_us);
@@ -52,6 +59,9 @@ impl Engine {
     /// Decides one limit given with the call: the plain check, without rules.
     #[inline]
     pub fn check_limit(&self, key: &str, quota: &Quota, cost: u64, mode: Mode) -> Verdict {
+        if self.remote.is_some() {
+            return self.wait(None, self.begin_limits(key, std::slice::from_ref(quota), cost, mode));
+        }
         let now_us = self.clock.now_us();
         let mut limit = plain_limit(&self.keyed, self.plain_subject(key), 0, quota);
         self.store.decide_one(&mut limit, cost, mode, now_us);
@@ -68,6 +78,7 @@ impl Engine {
             skipped: None,
             at_us: now_us,
             cost,
+            kept: None,
         };
         if mode == Mode::Check {
             self.counters.count(&verdict, None);
@@ -79,6 +90,9 @@ impl Engine {
     pub fn check_limits(&self, key: &str, quotas: &[Quota], cost: u64, mode: Mode) -> Verdict {
         if let [quota] = quotas {
             return self.check_limit(key, quota, cost, mode);
+        }
+        if self.remote.is_some() {
+            return self.wait(None, self.begin_limits(key, quotas, cost, mode));
         }
         let call = Call { cost, mode, now_us: self.clock.now_us() };
         let mut limits = self.plain_limits(key, quotas);
@@ -95,42 +109,59 @@ impl Engine {
         let looked = self.look(rules, facts);
         let selection = rules.select(&looked, self.clock.now_us());
         let limits = self.limits(rules, &looked, &selection, &mut None);
+        if let Some(remote) = &self.remote {
+            limits.iter().for_each(|limit| self.forget_refusal(limit));
+            return remote.reset_blocking(&self.places(rules, &looked, &selection));
+        }
         limits.iter().filter(|limit| self.reset_one(limit)).count()
     }
 
     pub fn reset_limits(&self, key: &str, quotas: &[Quota]) -> usize {
+        if let Some(remote) = &self.remote {
+            self.plain_limits(key, quotas).iter().for_each(|limit| self.forget_refusal(limit));
+            return remote.reset_blocking(&plain_places(key, quotas));
+        }
         self.plain_limits(key, quotas).iter().filter(|limit| self.reset_one(limit)).count()
     }
 
     fn reset_one(&self, limit: &LimitResult) -> bool {
+        self.forget_refusal(limit);
+        self.store.reset(limit.key)
+    }
+
+    pub(crate) fn forget_refusal(&self, limit: &LimitResult) {
         if let Some(refused) = &self.refused {
             refused.forget(limit.key);
         }
-        self.store.reset(limit.key)
     }
 
     /// Returns up to `amount` of what each limit of a decision was charged; gives the most returned to any one.
     pub fn refund(&self, verdict: &Verdict, amount: u64) -> u64 {
+        if let Some((remote, kept)) = self.remote.as_ref().zip(verdict.kept.as_deref()) {
+            let returned = remote.refund_blocking(&kept.places, self.spent(verdict), amount);
+            return returned.iter().map(|(_, amount)| *amount).max().unwrap_or(0);
+        }
         let now_us = self.clock.now_us();
-        let returned = verdict.results.iter().filter_map(|result| {
-            let charge = verdict.charge(result)?;
-            if let Some(refused) = &self.refused {
-                refused.forget(result.key);
-            }
+        let returned = verdict.results.iter().enumerate().filter_map(|(position, result)| {
+            let charge = verdict.charge(position)?;
+            self.forget_refusal(result);
             Some(self.store.refund(result, &charge, amount, now_us))
         });
         returned.max().unwrap_or(0)
     }
 
-    /// Spends `extra` beyond what a decision was charged, unconditionally.
-    pub fn spend_extra(&self, verdict: &Verdict, extra: u64) {
+    /// Spends `extra` beyond what a decision was charged, unconditionally; a shared store is waited for if wanted.
+    pub fn spend_extra(&self, verdict: &Verdict, extra: u64, wait: bool) {
+        if self.remote.is_some() {
+            return self.spend_extra_shared(verdict, extra, wait);
+        }
         let now_us = self.clock.now_us();
         for result in verdict.results.iter().filter(|result| result.spent) {
             self.store.spend(result, extra, now_us);
         }
     }
 
-    fn without_rule(&self, skipped: Skipped, call: &Call) -> Verdict {
+    pub(crate) fn without_rule(&self, skipped: Skipped, call: &Call) -> Verdict {
         let allowed = !self.options.deny_without_rule;
         Verdict {
             allowed,
@@ -144,12 +175,19 @@ impl Engine {
             skipped,
             at_us: call.now_us,
             cost: call.cost,
+            kept: None,
         }
     }
 
     /// The limits of the winners, as questions.
     #[inline]
-    fn limits(&self, rules: &RuleSet, looked: &Looked<'_>, selection: &Selection, skipped: &mut Skipped) -> Limits {
+    pub(crate) fn limits(
+        &self,
+        rules: &RuleSet,
+        looked: &Looked<'_>,
+        selection: &Selection,
+        skipped: &mut Skipped,
+    ) -> Limits {
         let mut limits = Limits::with_capacity(selection.winners.len());
         for winner in &selection.winners {
             let subject = match rules.subject(looked, rules.by(winner.by)) {
@@ -175,13 +213,18 @@ impl Engine {
         self.keyed.text(PLAIN_KEY_DOMAIN, key)
     }
 
-    fn plain_limits(&self, key: &str, quotas: &[Quota]) -> Limits {
+    pub(crate) fn plain_limits(&self, key: &str, quotas: &[Quota]) -> Limits {
         let subject = self.plain_subject(key);
         quotas.iter().enumerate().map(|(nth, quota)| plain_limit(&self.keyed, subject, nth, quota)).collect()
     }
 
     /// A limit known to refuse this request. Those that refuse most are looked at first.
-    fn remembered_refusal(&self, rules: &RuleSet, limits: &Limits, call: &Call) -> Option<LimitResult> {
+    pub(crate) fn remembered_refusal(
+        &self,
+        rules: Option<&RuleSet>,
+        limits: &Limits,
+        call: &Call,
+    ) -> Option<LimitResult> {
         let refused = self.refused.as_ref()?;
         // A cost that can never fit is told so, whatever else is remembered.
         if call.cost == 0 || limits.iter().any(|limit| !limit.shadow && call.cost > limit.quota.capacity) {
@@ -189,7 +232,7 @@ impl Engine {
         }
         let mut order: SmallVec<[(u64, usize); 6]> = SmallVec::new();
         for (position, limit) in limits.iter().enumerate().filter(|(_, limit)| !limit.shadow) {
-            let group = limit.rule.map_or(0, |rule| rules.record(rule).group);
+            let group = rules.zip(limit.rule).map_or(0, |(rules, rule)| rules.record(rule).group);
             order.push((u64::MAX - self.counters.group(group).refused, position));
         }
         order.sort_unstable();
@@ -202,7 +245,7 @@ impl Engine {
         })
     }
 
-    fn remember_refusals(&self, limits: &Limits, call: &Call) {
+    pub(crate) fn remember_refusals(&self, limits: &Limits, call: &Call) {
         let Some(refused) = &self.refused else { return };
         for limit in limits.iter().filter(|limit| !limit.shadow && !limit.allowed() && limit.wait_us != NEVER) {
             refused.remember(limit.key, &limit.quota, call.cost, limit.wait_us, call.now_us);
@@ -210,7 +253,7 @@ impl Engine {
     }
 
     #[inline]
-    fn count(&self, rules: &RuleSet, verdict: &Verdict) {
+    pub(crate) fn count(&self, rules: &RuleSet, verdict: &Verdict) {
         self.counters.count(verdict, verdict.rule.map(|rule| rules.record(rule).group));
         for result in verdict.results.iter().filter(|result| result.shadow && !result.allowed()) {
             if let Some(rule) = result.rule {
@@ -228,7 +271,7 @@ fn plain_limit(keyed: &Keyed, subject: Hash, nth: usize, quota: &Quota) -> Limit
     LimitResult::ask(None, nth, false, *quota, keyed.mix(subject, limit), limit)
 }
 
-fn alone(rules: &RuleSet, rule: u32, call: &Call) -> Verdict {
+pub(crate) fn alone(rules: &RuleSet, rule: u32, call: &Call) -> Verdict {
     let template = &rules.record(rule).template;
     let allowed = template.action == Action::Allow;
     let wait_us = template.until_us.map_or(NEVER, |until_us| until_us.saturating_sub(call.now_us));
@@ -244,11 +287,12 @@ fn alone(rules: &RuleSet, rule: u32, call: &Call) -> Verdict {
         skipped: None,
         at_us: call.now_us,
         cost: call.cost,
+        kept: None,
     }
 }
 
 #[inline]
-fn refused_or_allowed(
+pub(crate) fn refused_or_allowed(
     rules: Option<&RuleSet>,
     results: SmallVec<[LimitResult; 1]>,
     path: Path,
@@ -272,5 +316,6 @@ fn refused_or_allowed(
         skipped,
         at_us: call.now_us,
         cost: call.cost,
+        kept: None,
     }
 }

@@ -1,12 +1,17 @@
 //! A node: everything between a request's facts and its answer that is not pure.
 
+pub mod asking;
+pub mod breaker;
 pub mod bulk;
 pub mod clock;
 pub mod counters;
 pub mod engine;
+pub mod events;
+pub mod fallback;
 pub mod ladder;
 pub mod refused_memory;
 pub mod serve;
+pub mod status_json;
 pub mod store;
 
 pub use clock::Clock;

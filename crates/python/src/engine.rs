@@ -5,12 +5,16 @@ use crate::decision::Decision;
 use crate::errors::rules_error;
 use crate::explain::explain;
 use crate::facts::FactArgs;
+use crate::mailbox::Mailbox;
 use crate::quotas::{Cost, Quotas, algorithm, quotas};
+use crate::store::{MEMORY_STORE, open_store};
 use headgate_core::facts::FACT_BYTES_MAX;
-use headgate_core::rule::Principal;
+use headgate_core::rule::{OnStoreFailure, Principal};
 use headgate_core::rule_document::{Mistake, read_document, read_override, read_rule};
-use headgate_core::rule_index::BookError;
-use headgate_core::verdict::Path;
+use headgate_core::rule_index::{BookError, RuleSet};
+use headgate_core::verdict::{Path, Verdict};
+use headgate_node::asking::Step;
+use headgate_node::status_json::{event_json, store_json};
 use headgate_node::store::Mode;
 use headgate_node::{Clock, Engine, Options, bulk};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -28,16 +32,60 @@ pub struct PyEngine {
 }
 
 impl PyEngine {
-    fn decide(&self, facts: &FactArgs<'_, '_>, cost: Cost, mode: Mode) -> PyResult<Decision> {
+    fn decide(&self, py: Python<'_>, facts: &FactArgs<'_, '_>, cost: Cost, mode: Mode) -> PyResult<Decision> {
         let rules = self.inner.rules_full();
+        if self.inner.is_shared() {
+            let step = facts.with(|facts| self.inner.begin(&rules, facts, cost.0, mode))?;
+            let verdict = self.wait(py, Some(&rules), step);
+            return Ok(Decision::new(Some(rules), verdict));
+        }
         let verdict = facts.with(|facts| self.inner.check(&rules, facts, cost.0, mode))?;
         Ok(Decision::new(Some(rules), verdict))
     }
 
     #[inline]
-    fn decide_limit(&self, key: &str, quotas: &Quotas, cost: Cost, mode: Mode) -> PyResult<Decision> {
+    fn decide_limit(&self, py: Python<'_>, key: &str, quotas: &Quotas, cost: Cost, mode: Mode) -> PyResult<Decision> {
         check_key(key)?;
+        if self.inner.is_shared() {
+            let step = self.inner.begin_limits(key, quotas, cost.0, mode);
+            return Ok(Decision::new(None, self.wait(py, None, step)));
+        }
         Ok(Decision::new(None, self.inner.check_limits(key, quotas, cost.0, mode)))
+    }
+
+    /// Waits for the store while other Python threads run.
+    fn wait(&self, py: Python<'_>, rules: Option<&RuleSet>, step: Step) -> Verdict {
+        let verdict = match step {
+            Step::Done(verdict) => verdict,
+            step => py.detach(|| self.inner.wait(rules, step)),
+        };
+        self.tell_events(py);
+        verdict
+    }
+
+    /// Returns part of a decision's charges; unless the store's word is waited for, nobody knows how much.
+    fn give_back(&self, py: Python<'_>, decision: &Decision, amount: u64, wait: bool) -> u64 {
+        if wait || !self.inner.is_shared() {
+            return py.detach(|| self.inner.refund(&decision.verdict, amount));
+        }
+        self.inner.refund_later(&decision.verdict, amount);
+        0
+    }
+
+    /// Logs what happened to the store since the last time, in the thread of whoever asks: ours has no business in Python.
+    pub fn tell_events(&self, py: Python<'_>) {
+        if self.inner.events.has_untold() {
+            tell_events(py, &self.inner);
+        }
+    }
+}
+
+#[cold]
+fn tell_events(py: Python<'_>, engine: &Engine) {
+    let events: Vec<String> = engine.events.untold().iter().map(event_json).collect();
+    let log = || py.import("headgate.store_events")?.call_method1("log", (format!("[{}]", events.join(",")),));
+    if let Err(error) = log() {
+        error.write_unraisable(py, None);
     }
 }
 
@@ -57,9 +105,10 @@ fn book_error(py: Python<'_>, error: BookError) -> PyErr {
 impl PyEngine {
     #[new]
     #[pyo3(signature = (*_args, max_keys = 1_000_000, clock = None, region = None, no_rule = "allow", ipv6_prefix = 64,
-        refused_memory = None, **_kwargs))]
+        refused_memory = None, store = "memory://", store_deadline = 0.005, on_store_failure = "open", **_kwargs))]
     #[allow(clippy::too_many_arguments)]
     fn new(
+        py: Python<'_>,
         _args: &Bound<'_, PyTuple>,
         max_keys: usize,
         clock: Option<PyRef<'_, FakeClock>>,
@@ -67,6 +116,9 @@ impl PyEngine {
         no_rule: &str,
         ipv6_prefix: u8,
         refused_memory: Option<bool>,
+        store: &str,
+        store_deadline: f64,
+        on_store_failure: &str,
         _kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         if max_keys == 0 || max_keys > KEYS_MAX {
@@ -81,15 +133,84 @@ impl PyEngine {
             other => return Err(PyValueError::new_err(format!("no_rule: expected allow or deny, got `{other}`"))),
         };
         let clock = clock.map_or_else(Clock::system, |clock| Clock::Fake(clock.now_us.clone()));
-        let refused_memory = refused_memory.unwrap_or(false);
-        let options = Options { max_keys, region, deny_without_rule, ipv6_prefix, refused_memory };
-        Ok(Self { inner: Arc::new(Engine::new(options, clock)) })
+        let on_store_failure = OnStoreFailure::from_name(on_store_failure).ok_or_else(|| {
+            let words = format!("on_store_failure: expected open, closed or local, got `{on_store_failure}`");
+            PyValueError::new_err(words)
+        })?;
+        let refused_memory = refused_memory.unwrap_or(store != MEMORY_STORE);
+        let events = Arc::default();
+        let remote = open_store(py, store, store_deadline, &clock, &events)?;
+        let options = Options { max_keys, region, deny_without_rule, ipv6_prefix, refused_memory, on_store_failure };
+        let engine = Self { inner: Arc::new(Engine::with_store(options, clock, remote, events)) };
+        engine.tell_events(py);
+        Ok(engine)
+    }
+
+    /// Decides now, or gives a future of `loop` that a mailbox will resolve.
+    #[pyo3(signature = (r#loop, mailbox, *, user = None, tier = None, path = None, method = None, ip = None, org = None, api_key = None, region = None, descriptors = None, cost = Cost(1)))]
+    #[allow(clippy::too_many_arguments)]
+    fn _ask<'py>(
+        &self,
+        py: Python<'py>,
+        r#loop: &Bound<'py, PyAny>,
+        mailbox: &Mailbox,
+        user: Option<&Bound<'_, PyAny>>,
+        tier: Option<&Bound<'_, PyAny>>,
+        path: Option<&Bound<'_, PyAny>>,
+        method: Option<&Bound<'_, PyAny>>,
+        ip: Option<&Bound<'_, PyAny>>,
+        org: Option<&Bound<'_, PyAny>>,
+        api_key: Option<&Bound<'_, PyAny>>,
+        region: Option<&Bound<'_, PyAny>>,
+        descriptors: Option<&Bound<'_, PyAny>>,
+        cost: Cost,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let facts = FactArgs { user, tier, path, method, ip, org, api_key, region, descriptors };
+        let rules = self.inner.rules_full();
+        let step = facts.with(|facts| self.inner.begin(&rules, facts, cost.0, Mode::Check))?;
+        mailbox.send(py, r#loop, &self.inner, Some(rules), step)
+    }
+
+    #[pyo3(signature = (r#loop, mailbox, key, limit, window = None, cost = Cost(1), algorithm = None, burst = None))]
+    #[allow(clippy::too_many_arguments)]
+    fn _ask_limit<'py>(
+        &self,
+        py: Python<'py>,
+        r#loop: &Bound<'py, PyAny>,
+        mailbox: &Mailbox,
+        key: &str,
+        limit: &Bound<'_, PyAny>,
+        window: Option<&Bound<'_, PyAny>>,
+        cost: Cost,
+        algorithm: Option<&str>,
+        burst: Option<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let quotas = quotas(limit, window, self::algorithm(algorithm)?, burst)?;
+        check_key(key)?;
+        let step = self.inner.begin_limits(key, &quotas, cost.0, Mode::Check);
+        mailbox.send(py, r#loop, &self.inner, None, step)
+    }
+
+    /// Whether counters are shared through a store.
+    #[getter]
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    fn store_status(&self, py: Python<'_>) -> String {
+        py.detach(|| store_json(&self.inner))
+    }
+
+    fn _untold_events(&self) -> String {
+        let events: Vec<String> = self.inner.events.untold().iter().map(event_json).collect();
+        format!("[{}]", events.join(","))
     }
 
     #[pyo3(signature = (*, user = None, tier = None, path = None, method = None, ip = None, org = None, api_key = None, region = None, descriptors = None, cost = Cost(1)))]
     #[allow(clippy::too_many_arguments)]
     fn check(
         &self,
+        py: Python<'_>,
         user: Option<&Bound<'_, PyAny>>,
         tier: Option<&Bound<'_, PyAny>>,
         path: Option<&Bound<'_, PyAny>>,
@@ -102,13 +223,14 @@ impl PyEngine {
         cost: Cost,
     ) -> PyResult<Decision> {
         let facts = FactArgs { user, tier, path, method, ip, org, api_key, region, descriptors };
-        self.decide(&facts, cost, Mode::Check)
+        self.decide(py, &facts, cost, Mode::Check)
     }
 
     #[pyo3(signature = (*, user = None, tier = None, path = None, method = None, ip = None, org = None, api_key = None, region = None, descriptors = None, cost = Cost(1)))]
     #[allow(clippy::too_many_arguments)]
     fn peek(
         &self,
+        py: Python<'_>,
         user: Option<&Bound<'_, PyAny>>,
         tier: Option<&Bound<'_, PyAny>>,
         path: Option<&Bound<'_, PyAny>>,
@@ -121,13 +243,14 @@ impl PyEngine {
         cost: Cost,
     ) -> PyResult<Decision> {
         let facts = FactArgs { user, tier, path, method, ip, org, api_key, region, descriptors };
-        self.decide(&facts, cost, Mode::Peek)
+        self.decide(py, &facts, cost, Mode::Peek)
     }
 
     #[pyo3(signature = (*, user = None, tier = None, path = None, method = None, ip = None, org = None, api_key = None, region = None, descriptors = None))]
     #[allow(clippy::too_many_arguments)]
     fn reset(
         &self,
+        py: Python<'_>,
         user: Option<&Bound<'_, PyAny>>,
         tier: Option<&Bound<'_, PyAny>>,
         path: Option<&Bound<'_, PyAny>>,
@@ -140,13 +263,14 @@ impl PyEngine {
     ) -> PyResult<usize> {
         let facts = FactArgs { user, tier, path, method, ip, org, api_key, region, descriptors };
         let rules = self.inner.rules_full();
-        facts.with(|facts| self.inner.reset(&rules, facts))
+        facts.with(|facts| py.detach(|| self.inner.reset(&rules, facts)))
     }
 
     #[pyo3(signature = (*, user = None, tier = None, path = None, method = None, ip = None, org = None, api_key = None, region = None, descriptors = None, cost = Cost(1)))]
     #[allow(clippy::too_many_arguments)]
     fn explain(
         &self,
+        py: Python<'_>,
         user: Option<&Bound<'_, PyAny>>,
         tier: Option<&Bound<'_, PyAny>>,
         path: Option<&Bound<'_, PyAny>>,
@@ -160,12 +284,14 @@ impl PyEngine {
     ) -> PyResult<String> {
         let facts = FactArgs { user, tier, path, method, ip, org, api_key, region, descriptors };
         let rules = self.inner.rules_full();
-        facts.with(|facts| explain(&self.inner, &rules, facts, cost.0))
+        facts.with(|facts| py.detach(|| explain(&self.inner, &rules, facts, cost.0)))
     }
 
     #[pyo3(signature = (key, limit, window = None, cost = Cost(1), algorithm = None, burst = None))]
+    #[allow(clippy::too_many_arguments)]
     fn check_limit(
         &self,
+        py: Python<'_>,
         key: &str,
         limit: &Bound<'_, PyAny>,
         window: Option<&Bound<'_, PyAny>>,
@@ -174,12 +300,14 @@ impl PyEngine {
         burst: Option<u64>,
     ) -> PyResult<Decision> {
         let quotas = quotas(limit, window, self::algorithm(algorithm)?, burst)?;
-        self.decide_limit(key, &quotas, cost, Mode::Check)
+        self.decide_limit(py, key, &quotas, cost, Mode::Check)
     }
 
     #[pyo3(signature = (key, limit, window = None, cost = Cost(1), algorithm = None, burst = None))]
+    #[allow(clippy::too_many_arguments)]
     fn peek_limit(
         &self,
+        py: Python<'_>,
         key: &str,
         limit: &Bound<'_, PyAny>,
         window: Option<&Bound<'_, PyAny>>,
@@ -188,12 +316,13 @@ impl PyEngine {
         burst: Option<u64>,
     ) -> PyResult<Decision> {
         let quotas = quotas(limit, window, self::algorithm(algorithm)?, burst)?;
-        self.decide_limit(key, &quotas, cost, Mode::Peek)
+        self.decide_limit(py, key, &quotas, cost, Mode::Peek)
     }
 
     #[pyo3(signature = (key, limit, window = None, algorithm = None, burst = None))]
     fn reset_limit(
         &self,
+        py: Python<'_>,
         key: &str,
         limit: &Bound<'_, PyAny>,
         window: Option<&Bound<'_, PyAny>>,
@@ -202,7 +331,7 @@ impl PyEngine {
     ) -> PyResult<usize> {
         check_key(key)?;
         let quotas = quotas(limit, window, self::algorithm(algorithm)?, burst)?;
-        Ok(self.inner.reset_limits(key, &quotas))
+        Ok(py.detach(|| self.inner.reset_limits(key, &quotas)))
     }
 
     /// What a call costs before anything is decided: the benchmark's yardstick.
@@ -219,16 +348,17 @@ impl PyEngine {
         std::hint::black_box((key, limit, window, cost.0, algorithm, burst));
     }
 
-    #[pyo3(signature = (decision, amount = None))]
-    fn refund(&self, decision: &Decision, amount: Option<Cost>) -> PyResult<u64> {
+    #[pyo3(signature = (decision, amount = None, *, wait = true))]
+    fn refund(&self, py: Python<'_>, decision: &Decision, amount: Option<Cost>, wait: bool) -> PyResult<u64> {
         let amount = amount.map_or(u64::MAX, |amount| amount.0);
         if decision.settled.swap(true, Ordering::AcqRel) {
             return Ok(0);
         }
-        Ok(self.inner.refund(&decision.verdict, amount))
+        Ok(self.give_back(py, decision, amount, wait))
     }
 
-    fn commit(&self, decision: &Decision, actual: Cost) -> PyResult<u64> {
+    #[pyo3(signature = (decision, actual, *, wait = true))]
+    fn commit(&self, py: Python<'_>, decision: &Decision, actual: Cost, wait: bool) -> PyResult<u64> {
         let actual = actual.0;
         if decision.settled.swap(true, Ordering::AcqRel) {
             return Err(PyRuntimeError::new_err("this decision was committed or refunded already"));
@@ -238,10 +368,10 @@ impl PyEngine {
         }
         let charged = decision.verdict.cost;
         if actual > charged {
-            self.inner.spend_extra(&decision.verdict, actual - charged);
+            py.detach(|| self.inner.spend_extra(&decision.verdict, actual - charged, wait));
             return Ok(0);
         }
-        Ok(self.inner.refund(&decision.verdict, charged - actual))
+        Ok(self.give_back(py, decision, charged - actual, wait))
     }
 
     fn load_rules(&self, py: Python<'_>, document: &str) -> PyResult<()> {

@@ -1,5 +1,5 @@
 use crate::errors::mistakes_to_list;
-use crate::quotas::{algorithm, value_error};
+use crate::quotas::{Cost, algorithm, quotas, value_error};
 use headgate_core::limit_text;
 use headgate_core::path::normalise;
 use headgate_core::rule_document::read_document;
@@ -23,4 +23,18 @@ pub fn parse_limit(text: &str, algorithm: Option<&str>) -> PyResult<Vec<(&'stati
 #[pyfunction]
 pub fn normalise_path(path: &str) -> String {
     normalise(path).into_owned()
+}
+
+/// Raises what `check_limit` would of these arguments.
+#[pyfunction]
+#[pyo3(signature = (limit, window = None, cost = Cost(1), algorithm = None, burst = None))]
+pub fn check_limit_arguments(
+    limit: &Bound<'_, PyAny>,
+    window: Option<&Bound<'_, PyAny>>,
+    cost: Cost,
+    algorithm: Option<&str>,
+    burst: Option<u64>,
+) -> PyResult<()> {
+    let _ = cost;
+    quotas(limit, window, self::algorithm(algorithm)?, burst).map(|_| ())
 }

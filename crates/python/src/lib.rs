@@ -7,8 +7,10 @@ mod errors;
 mod explain;
 mod facts;
 mod functions;
+mod mailbox;
 mod quotas;
 mod server;
+mod store;
 
 use pyo3::prelude::*;
 
@@ -20,8 +22,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<decision::LimitResult>()?;
     module.add_class::<engine::PyEngine>()?;
     module.add_class::<server::Server>()?;
+    module.add_class::<mailbox::Mailbox>()?;
     module.add("RulesError", module.py().get_type::<errors::RulesError>())?;
     module.add_function(wrap_pyfunction!(functions::validate_rules, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::check_limit_arguments, module)?)?;
     module.add_function(wrap_pyfunction!(functions::parse_limit, module)?)?;
     module.add_function(wrap_pyfunction!(functions::normalise_path, module)?)?;
     Ok(())

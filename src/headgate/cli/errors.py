@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import typer
 
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, StoreError
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
@@ -21,6 +21,9 @@ def reported() -> Iterator[None]:
     except ConfigError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(EXIT_USAGE) from None
+    except StoreError as error:
+        typer.echo(f"headgate: store: {error}", err=True)
+        raise typer.Exit(EXIT_REFUSED) from None
     except OSError as error:
         typer.echo(f"headgate: {error}", err=True)
         raise typer.Exit(EXIT_REFUSED) from None

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import signal
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,8 +19,10 @@ from headgate.node.rules_file import STARTER_FILE, Outcome, RulesFile
 from headgate.node.signals import SignalQueue
 from headgate.setting_values import without_password
 from headgate.settings import Settings
+from headgate.store_events import BAD_EVENTS
 
 _STOP = (signal.SIGTERM, signal.SIGINT)
+_EVENTS_EVERY_S = 1.0
 _TRY_FACTS = '{"user": "42", "tier": "free", "path": "/api/v1/login", "method": "POST"}'
 
 
@@ -40,7 +43,7 @@ def run(settings: Settings, *, ready_file: str | None = None) -> int:
         _announce(log, settings, limiter, server, rules_path)
         if ready_file is not None:
             _write_ready_file(ready_file, server)
-        for outcome in _reloads(signals, rules_file, settings.rules_poll_s):
+        for outcome in _reloads(log, signals, limiter, rules_file, settings.rules_poll_s):
             _report(log, outcome, limiter, server, rules_path)
         return _drain(log, server, settings.drain_timeout_s)
 
@@ -48,6 +51,8 @@ def run(settings: Settings, *, ready_file: str | None = None) -> int:
 def _limiter(settings: Settings) -> Limiter:
     return Limiter(
         store=settings.store,
+        store_deadline=settings.store_deadline_ms / 1000,
+        on_store_failure=settings.on_store_failure,
         max_keys=settings.max_keys,
         region=settings.region,
         no_rule=settings.no_rule,
@@ -109,15 +114,34 @@ def _write_ready_file(path: str, server: _core.Server) -> None:
     os.replace(draft, path)
 
 
-def _reloads(signals: SignalQueue, rules_file: RulesFile, poll_s: float) -> Iterator[Outcome]:
-    """Every reload, asked for or noticed, until a signal says stop."""
+def _reloads(
+    log: Any, signals: SignalQueue, limiter: Limiter, rules_file: RulesFile, poll_s: float
+) -> Iterator[Outcome]:
+    """Every reload, asked for or noticed, until a signal says stop. What happens to the store meanwhile is logged."""
+    polled = time.monotonic()
     while True:
-        arrived = signals.wait(poll_s or None)
+        arrived = signals.wait(_wait_s(limiter, poll_s))
+        _log_events(log, limiter)
         if any(number in _STOP for number in arrived):
             return
-        outcome = rules_file.reload() if signal.SIGHUP in arrived else rules_file.poll() if poll_s else None
+        is_due = poll_s and time.monotonic() - polled >= poll_s
+        outcome = rules_file.reload() if signal.SIGHUP in arrived else rules_file.poll() if is_due else None
+        if is_due:
+            polled = time.monotonic()
         if outcome is not None:
             yield outcome
+
+
+def _wait_s(limiter: Limiter, poll_s: float) -> float | None:
+    waits = [wait for wait in (poll_s, _EVENTS_EVERY_S if limiter.is_shared else 0) if wait]
+    return min(waits, default=None)
+
+
+def _log_events(log: Any, limiter: Limiter) -> None:
+    for event in json.loads(limiter._untold_events()):
+        level = log.warning if event["kind"] in BAD_EVENTS else log.info
+        details = {name: event[name] for name in ("shard", "detail") if event[name]}
+        level("store: " + event["kind"].replace("_", " "), **details)
 
 
 def _drain(log: Any, server: _core.Server, timeout_s: float) -> int:

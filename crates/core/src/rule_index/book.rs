@@ -8,7 +8,7 @@ use super::set::{
 };
 use super::table::{Entry, Strength, Table};
 use crate::facts::Dim;
-use crate::hash::{Hash, Keyed};
+use crate::hash::{Hash, Keyed, shared_id};
 use crate::net::{self, Cidr};
 use crate::path::{Pattern, PatternKind};
 use crate::rule::{Action, By, Limit, Match, Override, Principal, Rule};
@@ -150,6 +150,7 @@ impl RuleBook {
             priority: rule.priority,
             keys,
             counter: keyed.mix(keyed.text(COUNTER_DOMAIN, counter), self.set.bys[usize::from(by)].hash),
+            counter_id: shared_id(&[counter, &rule.by.names().join("+")]),
             template: shared(&mut self.templates, template),
             limits: self.limit_set(&rule.limits),
         });
@@ -308,6 +309,7 @@ impl RuleBook {
         let built = limits.iter().map(|limit| BuiltLimit {
             label: limit.label.clone(),
             label_hash: self.set.keyed.text(LABEL_DOMAIN, &limit.label),
+            label_id: shared_id(&[&limit.label]),
             quota: limit.quota,
         });
         let built: LimitSet = built.collect();

@@ -26,6 +26,8 @@ pub struct BuiltLimit {
     pub label: Box<str>,
     /// The label's hash: part of a counter's name.
     pub label_hash: Hash,
+    /// The label as shared stores know it.
+    pub label_id: u64,
     pub quota: Quota,
 }
 
@@ -69,6 +71,8 @@ pub struct Record {
     pub first: RankedKey,
     /// The hash of the counter's name and of what it is kept for.
     pub counter: Hash,
+    /// The same as shared stores know it.
+    pub counter_id: u64,
     pub template: Arc<Template>,
     pub limits: Arc<LimitSet>,
     /// Keys beyond the first, for rules that match lists. Empty keys: a disabled rule.
@@ -77,10 +81,10 @@ pub struct Record {
 
 impl Record {
     pub fn new(parts: RecordParts) -> Self {
-        let RecordParts { group, priority, keys, counter, template, limits } = parts;
+        let RecordParts { group, priority, keys, counter, counter_id, template, limits } = parts;
         let first = keys.first().copied().unwrap_or(RankedKey::new([0, 0], 0, 0));
         let more = (keys.len() != 1).then(|| keys.get(1..).unwrap_or_default().into());
-        Self { name_at: 0, name_len: 0, group, priority, first, counter, template, limits, more }
+        Self { name_at: 0, name_len: 0, group, priority, first, counter, counter_id, template, limits, more }
     }
 
     pub fn keys(&self) -> impl Iterator<Item = RankedKey> + '_ {
@@ -105,6 +109,7 @@ pub struct RecordParts {
     pub priority: i32,
     pub keys: Vec<RankedKey>,
     pub counter: Hash,
+    pub counter_id: u64,
     pub template: Arc<Template>,
     pub limits: Arc<LimitSet>,
 }

@@ -8,6 +8,7 @@ use crate::facts::{DEFAULT_TIER, Dim, Facts};
 use crate::hash::Hash;
 use crate::net;
 use crate::path::{Pattern, normalise};
+use crate::subject::{put_principal, put_rest};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -220,6 +221,44 @@ impl RuleSet {
             subject = self.keyed.mix(subject, self.keyed.text(DESCRIPTOR_DOMAIN, value));
         }
         Ok(subject)
+    }
+
+    /// The subject's key in a shared store. Asked only where [`RuleSet::subject`] found nothing missing.
+    pub fn subject_key(&self, looked: &Looked<'_>, by: &BuiltBy) -> Vec<u8> {
+        const PRINCIPALS: [Dim; 5] = [Dim::User, Dim::ApiKey, Dim::Org, Dim::Ip, Dim::Endpoint];
+        let dims = by.by.dims;
+        let principal = PRINCIPALS.into_iter().find(|dim| dims & dim.bit() != 0);
+        let mut key = Vec::with_capacity(48);
+        match principal.map(|dim| (dim, self.fact_text(looked, dim))) {
+            None => put_principal(&mut key, "global", None),
+            Some((dim, Some(text))) => put_principal(&mut key, dim.name(), Some(&text)),
+            Some((_, None)) => match looked.counted_ip {
+                Some(ip) => put_principal(&mut key, Dim::Ip.name(), Some(&ip.to_string())),
+                None => put_principal(&mut key, "anonymous", None),
+            },
+        }
+        for dim in Dim::ALL.into_iter().filter(|dim| dims & dim.bit() != 0 && Some(*dim) != principal) {
+            // A missing API key is stood in for by the address, which may differ where the principal is the same.
+            let stand_in = || looked.counted_ip.map_or("anonymous".into(), |ip| format!("~{ip}").into());
+            put_rest(&mut key, dim.name(), &self.fact_text(looked, dim).unwrap_or_else(stand_in));
+        }
+        for name in &by.by.descriptors {
+            put_rest(&mut key, name, descriptor(looked, name).unwrap_or_default());
+        }
+        key
+    }
+
+    fn fact_text<'a>(&'a self, looked: &'a Looked<'_>, dim: Dim) -> Option<Cow<'a, str>> {
+        match dim {
+            Dim::User => looked.facts.user.map(Cow::Borrowed),
+            Dim::ApiKey => looked.facts.api_key.map(Cow::Borrowed),
+            Dim::Org => looked.facts.org.map(Cow::Borrowed),
+            Dim::Ip => looked.counted_ip.map(|ip| Cow::Owned(ip.to_string())),
+            Dim::Endpoint => self.endpoint(looked).map(Cow::Borrowed),
+            Dim::Method => looked.facts.method.map(|method| Cow::Owned(method.to_ascii_uppercase())),
+            Dim::Region => looked.facts.region.map(Cow::Borrowed),
+            Dim::Tier => Some(Cow::Borrowed(looked.tier)),
+        }
     }
 
     /// A request without a user counts by its address, and without that with all others like it.

@@ -3,42 +3,94 @@
 use super::facts_json::{FactsBody, read_facts, read_facts_list};
 use super::limit_json::read_limit;
 use super::problem::{Problem, shown};
-use super::router::{Kind, Reply};
+use super::router::{Kind, Reply, Route};
 use crate::Engine;
+use crate::asking::Sent;
 use crate::store::Mode;
 use headgate_core::answer::{Answer, HeaderOptions, json_text};
 use headgate_core::decision_json::write_decision;
 use headgate_core::rule_index::RuleSet;
 use headgate_core::verdict::Verdict;
+use std::sync::Arc;
 
-pub(crate) fn check(engine: &Engine, body: &[u8], query: Option<&str>, out: &mut Vec<u8>) -> Result<Reply, Problem> {
-    let with_headers = wants_headers(query)?;
-    let facts = read_facts(body)?;
-    decide(engine, &facts, with_headers, out);
-    Ok(Reply::ok(Kind::Json))
+/// Requests that were read and are being decided: nothing of their body is needed any more.
+pub(crate) struct Begun {
+    rules: Option<Arc<RuleSet>>,
+    checks: Vec<Sent>,
+    is_list: bool,
+    with_headers: bool,
 }
 
-/// A list, decided in order. A mistake anywhere is found before anything is counted.
-pub(crate) fn checks(engine: &Engine, body: &[u8], query: Option<&str>, out: &mut Vec<u8>) -> Result<Reply, Problem> {
+/// Decides at once, where counters are kept in this process.
+pub(crate) fn decide_now(
+    engine: &Engine,
+    route: Route,
+    body: &[u8],
+    query: Option<&str>,
+    out: &mut Vec<u8>,
+) -> Result<Reply, Problem> {
     let with_headers = wants_headers(query)?;
-    let list = read_facts_list(body)?;
-    out.push(b'[');
-    for (nth, facts) in list.iter().enumerate() {
-        if nth > 0 {
-            out.push(b',');
+    match route {
+        Route::Limit => {
+            let asked = read_limit(body)?;
+            let verdict = engine.check_limits(&asked.key, &asked.quotas, asked.cost, mode(asked.cost));
+            write(out, None, &verdict, with_headers);
         }
-        decide(engine, facts, with_headers, out);
+        Route::Checks => {
+            // A mistake anywhere is found before anything is counted.
+            let list = read_facts_list(body)?;
+            out.push(b'[');
+            for (nth, facts) in list.iter().enumerate() {
+                if nth > 0 {
+                    out.push(b',');
+                }
+                decide(engine, facts, with_headers, out);
+            }
+            out.push(b']');
+        }
+        _ => decide(engine, &read_facts(body)?, with_headers, out),
     }
-    out.push(b']');
     Ok(Reply::ok(Kind::Json))
 }
 
-pub(crate) fn limit(engine: &Engine, body: &[u8], query: Option<&str>, out: &mut Vec<u8>) -> Result<Reply, Problem> {
+/// Reads what is asked and hands it to the shared store; a list goes together, in order.
+pub(crate) fn begin(engine: &Engine, route: Route, body: &[u8], query: Option<&str>) -> Result<Begun, Problem> {
     let with_headers = wants_headers(query)?;
-    let asked = read_limit(body)?;
-    let verdict = engine.check_limits(&asked.key, &asked.quotas, asked.cost, mode(asked.cost));
-    write(out, None, &verdict, with_headers);
-    Ok(Reply::ok(Kind::Json))
+    let mut begun = Begun { rules: None, checks: Vec::new(), is_list: route == Route::Checks, with_headers };
+    if route == Route::Limit {
+        let asked = read_limit(body)?;
+        begun.checks.push(engine.send(engine.begin_limits(&asked.key, &asked.quotas, asked.cost, mode(asked.cost))));
+        return Ok(begun);
+    }
+    let list = if begun.is_list { read_facts_list(body)? } else { vec![read_facts(body)?] };
+    let rules = engine.rules_full();
+    for facts in &list {
+        let step = facts.with_facts(|known| engine.begin(&rules, known, facts.cost, mode(facts.cost)));
+        begun.checks.push(engine.send(step));
+    }
+    begun.rules = Some(rules);
+    Ok(begun)
+}
+
+impl Begun {
+    /// Waits for the store and writes the answer.
+    pub async fn finish(self, engine: &Engine, out: &mut Vec<u8>) -> Reply {
+        let rules = self.rules.as_deref();
+        if self.is_list {
+            out.push(b'[');
+        }
+        for (nth, check) in self.checks.into_iter().enumerate() {
+            if nth > 0 {
+                out.push(b',');
+            }
+            let verdict = check.verdict(engine, rules).await;
+            write(out, rules, &verdict, self.with_headers);
+        }
+        if self.is_list {
+            out.push(b']');
+        }
+        Reply::ok(Kind::Json)
+    }
 }
 
 #[inline]

@@ -4,7 +4,7 @@ use super::chunked::{Chunks, Progress};
 use super::head::{Framing, HEAD_BYTES_MAX, Head, Parsed, parse};
 use super::problem::Problem;
 use super::reply_text::put_answer;
-use super::router::{Asked, Reply, Route, answer};
+use super::router::{Asked, Reply, Route, answer, begin};
 use super::shared::Shared;
 use super::watch::{Phase, Watch};
 use std::sync::Arc;
@@ -82,7 +82,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Err(status) => return self.refuse(head.route, status, "the body: expected well-formed chunks").await,
             };
-            let keeps = self.answer(&head, chunks.as_deref());
+            let waits = head.route.decides() && self.shared.engine.is_shared();
+            let keeps = match waits {
+                true => self.answer_shared(&head, chunks.as_deref()).await,
+                false => self.answer(&head, chunks.as_deref()),
+            };
             if !keeps || self.out.len() >= GATHERED_BYTES_MAX {
                 let is_sent = self.flush().await;
                 if !keeps || !is_sent {
@@ -170,26 +174,36 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Makes the answer; false when it is the last.
     #[inline]
     fn answer(&mut self, head: &Head, chunks: Option<&[u8]>) -> bool {
-        let request = &self.input[self.start..];
-        let len = if let (Framing::Length(len), None) = (head.framing, chunks) { len as usize } else { 0 };
-        let text = |range: &std::ops::Range<usize>| str::from_utf8(&request[range.clone()]).unwrap_or_default();
-        let method = text(&head.method);
-        let asked = Asked {
-            route: head.route,
-            method,
-            query: head.query.as_ref().map(text),
-            body: chunks.unwrap_or(&request[head.len..head.len + len]),
-        };
         self.body.clear();
+        let asked = asked(&self.input[self.start..], head, chunks);
         let reply = answer(&self.shared, &asked, &mut self.body);
+        let shows_body = asked.method != "HEAD";
+        self.put(head, chunks, &reply, shows_body)
+    }
+
+    /// The same for an answer that a shared store is waited for.
+    async fn answer_shared(&mut self, head: &Head, chunks: Option<&[u8]>) -> bool {
+        self.body.clear();
+        let begun = begin(&self.shared, &asked(&self.input[self.start..], head, chunks), &mut self.body);
+        self.watch.enter(Phase::Answering);
+        let reply = match begun {
+            Ok(begun) => begun.finish(&self.shared.engine, &mut self.body).await,
+            Err(reply) => reply,
+        };
+        self.put(head, chunks, &reply, true)
+    }
+
+    /// Puts an answer among those to be sent; false when it is the last.
+    #[inline]
+    fn put(&mut self, head: &Head, chunks: Option<&[u8]>, reply: &Reply, shows_body: bool) -> bool {
+        let len = body_len(head, chunks);
         let keeps = head.keep_alive && !self.shared.is_draining();
         let stays = match (keeps, head.is_old) {
             (false, _) => "connection: close\r\n",
             (true, true) => "connection: keep-alive\r\n",
             (true, false) => "",
         };
-        let shows_body = method != "HEAD";
-        put_answer(&mut self.out, &reply, stays, &self.body, shows_body);
+        put_answer(&mut self.out, reply, stays, &self.body, shows_body);
         self.watch.worker.count_request(head.route, reply.status);
         self.start += head.len + len;
         if self.start == self.input.len() {
@@ -257,6 +271,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 _ => return,
             }
         }
+    }
+}
+
+#[inline]
+fn body_len(head: &Head, chunks: Option<&[u8]>) -> usize {
+    if let (Framing::Length(len), None) = (head.framing, chunks) { len as usize } else { 0 }
+}
+
+/// A request as the routes see it.
+#[inline]
+fn asked<'a>(request: &'a [u8], head: &Head, chunks: Option<&'a [u8]>) -> Asked<'a> {
+    let len = body_len(head, chunks);
+    let text = |range: &std::ops::Range<usize>| str::from_utf8(&request[range.clone()]).unwrap_or_default();
+    Asked {
+        route: head.route,
+        method: text(&head.method),
+        query: head.query.as_ref().map(text),
+        body: chunks.unwrap_or(&request[head.len..head.len + len]),
     }
 }
 

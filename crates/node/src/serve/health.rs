@@ -2,17 +2,20 @@
 
 use super::router::{Kind, Reply};
 use super::shared::Shared;
+use crate::status_json::store_json;
 use headgate_core::answer::json_text;
 
+/// A lost store is told here and does not make a node unready: it answers by each rule's policy.
 /// A broken rules file is told here and does not make a node unready: the last good rules go on.
 pub(crate) fn ready(shared: &Shared, out: &mut Vec<u8>) -> Reply {
     let is_ready = !shared.is_draining();
     let rules = shared.engine.rules();
     let error = shared.rules_error().as_deref().map_or("null".to_string(), json_text);
     let text = format!(
-        r#"{{"ready":{is_ready},"rules":{},"rules_version":{},"rules_error":{error}}}"#,
+        r#"{{"ready":{is_ready},"rules":{},"rules_version":{},"rules_error":{error},"store":{}}}"#,
         rules.rule_count(),
-        rules.version
+        rules.version,
+        store_json(&shared.engine),
     );
     out.extend_from_slice(text.as_bytes());
     Reply { status: if is_ready { 200 } else { 503 }, ..Reply::ok(Kind::Json) }

@@ -1,7 +1,9 @@
 //! What this node counted, as Prometheus reads it.
 
-use super::router::{Kind, Reply, Route};
+use super::router::{self, Reply, Route};
 use super::shared::{STATUSES, Shared};
+use crate::events::Kind;
+use crate::store::remote::ShardStatus;
 use headgate_core::verdict::Path;
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering;
@@ -10,11 +12,12 @@ pub(crate) fn metrics(shared: &Shared, out: &mut Vec<u8>) -> Reply {
     let mut page = Page(String::with_capacity(4_096));
     decisions(shared, &mut page);
     rules(shared, &mut page);
+    store(shared, &mut page);
     http(shared, &mut page);
     page.head("headgate_build_info", "gauge", "Always 1; the version is the label.");
     page.line("headgate_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     out.extend_from_slice(page.0.as_bytes());
-    Reply::ok(Kind::Metrics)
+    Reply::ok(router::Kind::Metrics)
 }
 
 fn decisions(shared: &Shared, page: &mut Page) {
@@ -47,6 +50,51 @@ fn rules(shared: &Shared, page: &mut Page) {
     page.line("headgate_rules_reload_errors_total", &[], errors);
     page.gauge("headgate_keys", "Counters held in memory.", occupancy.keys);
     page.gauge("headgate_overflow_cells", "Cells that counters share when the table is full.", occupancy.cells);
+}
+
+fn store(shared: &Shared, page: &mut Page) {
+    page.head("headgate_store_events_total", "counter", "What happened to the store, by kind.");
+    for kind in Kind::ALL {
+        let count = shared.engine.events.count(kind);
+        page.line("headgate_store_events_total", &[("kind", kind.name())], count);
+    }
+    let Some(status) = shared.engine.store_status() else { return };
+    page.gauge("headgate_store_nodes", "Nodes that share the store, as last heard.", status.nodes);
+    let help = "The server's bytes for one subject, as last measured; 0 before that.";
+    page.gauge("headgate_store_bytes_per_subject", help, status.bytes_per_subject);
+    let help = "Counters whose usage is to be reported to the store when it is back.";
+    page.gauge("headgate_store_debts", help, status.debts);
+    page.head("headgate_store_debts_forgotten_total", "counter", "Admissions that could not be remembered for that.");
+    page.line("headgate_store_debts_forgotten_total", &[], status.debts_forgotten);
+    type Figure = (&'static str, &'static str, &'static str, fn(&ShardStatus) -> u64);
+    let figures: [Figure; 7] = [
+        ("headgate_store_up", "gauge", "1 while the shard is connected and its breaker closed.", |shard| {
+            u64::from(shard.connected && shard.breaker == "closed")
+        }),
+        ("headgate_store_breaker_open", "gauge", "1 while the shard is not asked.", |shard| {
+            u64::from(shard.breaker != "closed")
+        }),
+        ("headgate_store_calls_total", "counter", "Calls sent to the shard.", |shard| shard.calls),
+        ("headgate_store_requests_total", "counter", "Requests that went in those calls.", |shard| shard.requests),
+        ("headgate_store_errors_total", "counter", "Requests the shard did not answer, or not in time.", |shard| {
+            shard.errors
+        }),
+        ("headgate_store_timeouts_total", "counter", "Those of them that ran into their deadline.", |shard| {
+            shard.timeouts
+        }),
+        (
+            "headgate_store_round_trip_us",
+            "gauge",
+            "A round trip to the shard when it was last connected to.",
+            |shard| shard.round_trip_us,
+        ),
+    ];
+    for (name, kind, help, value) in figures {
+        page.head(name, kind, help);
+        for shard in &status.shards {
+            page.line(name, &[("shard", &shard.name)], value(shard));
+        }
+    }
 }
 
 fn http(shared: &Shared, page: &mut Page) {

@@ -1,6 +1,6 @@
 //! Which request gets which answer. Nothing here knows how bytes arrive.
 
-use super::check;
+use super::check::{self, Begun};
 use super::health;
 use super::metrics;
 use super::problem::Problem;
@@ -58,6 +58,12 @@ impl Route {
             Route::Metrics => "/metrics",
             Route::Unknown => "other",
         }
+    }
+
+    /// Whether it asks the store.
+    #[inline]
+    pub fn decides(self) -> bool {
+        matches!(self, Route::Check | Route::Checks | Route::Limit)
     }
 
     /// The methods it answers, as `Allow` lists them.
@@ -131,6 +137,15 @@ pub(crate) fn answer(shared: &Shared, asked: &Asked<'_>, out: &mut Vec<u8>) -> R
     })
 }
 
+/// The first half of an answer that waits for a shared store: what is being decided, or the answer if it is no such.
+pub(crate) fn begin(shared: &Shared, asked: &Asked<'_>, out: &mut Vec<u8>) -> Result<Begun, Reply> {
+    if asked.method != "POST" {
+        return Err(answer(shared, asked, out));
+    }
+    let begun = catch_unwind(AssertUnwindSafe(|| check::begin(&shared.engine, asked.route, asked.body, asked.query)));
+    begun.unwrap_or_else(|_| Err(broken())).map_err(|problem| Reply::problem(&problem, out))
+}
+
 #[inline]
 fn routed(shared: &Shared, asked: &Asked<'_>, out: &mut Vec<u8>) -> Result<Reply, Problem> {
     let is_allowed = match asked.route.allow() {
@@ -143,9 +158,9 @@ fn routed(shared: &Shared, asked: &Asked<'_>, out: &mut Vec<u8>) -> Result<Reply
         return Err(Problem::new(405, format!("{path} answers {allow}")));
     }
     match asked.route {
-        Route::Check => check::check(&shared.engine, asked.body, asked.query, out),
-        Route::Checks => check::checks(&shared.engine, asked.body, asked.query, out),
-        Route::Limit => check::limit(&shared.engine, asked.body, asked.query, out),
+        route @ (Route::Check | Route::Checks | Route::Limit) => {
+            check::decide_now(&shared.engine, route, asked.body, asked.query, out)
+        }
         Route::Empty | Route::Healthz => Ok(Reply::ok(Kind::Nothing)),
         Route::Readyz => Ok(health::ready(shared, out)),
         Route::Metrics => Ok(metrics::metrics(shared, out)),
@@ -164,9 +179,11 @@ fn unknown() -> Problem {
 
 /// A mistake of ours costs one answer, not the worker and everyone it serves.
 fn guarded(out: &mut Vec<u8>, answer: impl FnOnce(&mut Vec<u8>) -> Reply) -> Reply {
-    catch_unwind(AssertUnwindSafe(|| answer(out))).unwrap_or_else(|_| {
-        Reply::problem(&Problem::new(500, "something failed while answering; this is a bug in Headgate"), out)
-    })
+    catch_unwind(AssertUnwindSafe(|| answer(out))).unwrap_or_else(|_| Reply::problem(&broken(), out))
+}
+
+fn broken() -> Problem {
+    Problem::new(500, "something failed while answering; this is a bug in Headgate")
 }
 
 #[cfg(test)]

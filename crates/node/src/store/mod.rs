@@ -4,6 +4,7 @@
 //! fills in the answers: how long until the cost fits, what is left, whether it was spent.
 
 pub mod memory;
+pub mod remote;
 
 pub use headgate_core::verdict::LimitResult;
 

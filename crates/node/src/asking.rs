@@ -1,0 +1,256 @@
+//! The ladder's middle step where counters are shared: what is asked of the store, and what its answer means.
+//!
+//! [`Engine::begin`] climbs as far as it can go without the store. What is left is a [`Question`] that a door hands over
+//! and waits for in its own way; [`Engine::finish`] climbs the rest.
+
+use crate::engine::Engine;
+use crate::fallback::Fallen;
+use crate::ladder::{Call, Limits, alone, refused_or_allowed};
+use crate::store::Mode;
+use crate::store::remote::{Fate, Mailbox, NO_LOG, Place, Places, Question, Spent, Ticket, Waiter};
+use headgate_core::hash::shared_id;
+use headgate_core::record::ID_MASK;
+use headgate_core::rule_index::{Looked, RuleSet, Selection};
+use headgate_core::subject::{log_key, put_principal};
+use headgate_core::verdict::{Kept, Path, Skipped, Verdict};
+use headgate_core::{Algorithm, Facts, Quota};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// What is left of a check when everything local has been looked at.
+pub struct Asked {
+    skipped: Skipped,
+    call: Call,
+}
+
+/// How far a check came without the store.
+pub enum Step {
+    Done(Verdict),
+    Ask(Question, Asked),
+}
+
+/// A check on its way.
+pub enum Sent {
+    Done(Verdict),
+    Asked(Arc<Ticket>, Asked),
+}
+
+impl Sent {
+    pub async fn verdict(self, engine: &Engine, rules: Option<&RuleSet>) -> Verdict {
+        match self {
+            Sent::Done(verdict) => verdict,
+            Sent::Asked(ticket, asked) => {
+                let closed =
+                    |task: &mut Context<'_>| if ticket.poll(task.waker()) { Poll::Ready(()) } else { Poll::Pending };
+                std::future::poll_fn(closed).await;
+                engine.finish(rules, asked, &ticket)
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Climbs up to the store.
+    pub fn begin(&self, rules: &RuleSet, facts: Facts<'_>, cost: u64, mode: Mode) -> Step {
+        let call = Call { cost, mode: asked_mode(cost, mode), now_us: self.clock.now_us() };
+        let looked = self.look(rules, facts);
+        let selection = rules.select(&looked, call.now_us);
+        if let Some(rule) = selection.alone {
+            return self.done(Some(rules), alone(rules, rule, &call), &call);
+        }
+        let mut skipped = None;
+        let limits = self.limits(rules, &looked, &selection, &mut skipped);
+        if limits.is_empty() {
+            return self.done(Some(rules), self.without_rule(skipped, &call), &call);
+        }
+        if let Some(refused) = self.remembered_refusal(Some(rules), &limits, &call) {
+            let results = SmallVec::from_buf([refused]);
+            let verdict = refused_or_allowed(Some(rules), results, Path::RefusedMemory, skipped, &call);
+            return self.done(Some(rules), verdict, &call);
+        }
+        let places = Arc::new(self.places(rules, &looked, &selection));
+        Step::Ask(Question { limits, places, cost, mode: call.mode }, Asked { skipped, call })
+    }
+
+    /// The same for limits given with the call.
+    pub fn begin_limits(&self, key: &str, quotas: &[Quota], cost: u64, mode: Mode) -> Step {
+        let call = Call { cost, mode: asked_mode(cost, mode), now_us: self.clock.now_us() };
+        let limits = self.plain_limits(key, quotas);
+        if let Some(refused) = self.remembered_refusal(None, &limits, &call) {
+            let verdict = refused_or_allowed(None, SmallVec::from_buf([refused]), Path::RefusedMemory, None, &call);
+            return self.done(None, verdict, &call);
+        }
+        let places = Arc::new(plain_places(key, quotas));
+        Step::Ask(Question { limits, places, cost, mode: call.mode }, Asked { skipped: None, call })
+    }
+
+    fn done(&self, rules: Option<&RuleSet>, verdict: Verdict, call: &Call) -> Step {
+        self.count_shared(rules, &verdict, call);
+        Step::Done(verdict)
+    }
+
+    fn count_shared(&self, rules: Option<&RuleSet>, verdict: &Verdict, call: &Call) {
+        match (call.mode, rules) {
+            (Mode::Peek, _) => {}
+            (Mode::Check, Some(rules)) => self.count(rules, verdict),
+            (Mode::Check, None) => self.counters.count(verdict, None),
+        }
+    }
+
+    /// Waits for the store on this thread.
+    pub fn wait(&self, rules: Option<&RuleSet>, step: Step) -> Verdict {
+        match (step, &self.remote) {
+            (Step::Done(verdict), _) => verdict,
+            (Step::Ask(question, asked), Some(remote)) => self.finish(rules, asked, &remote.ask_blocking(question)),
+            (Step::Ask(..), None) => unreachable!("only a shared store is asked"),
+        }
+    }
+
+    /// Hands a question over; [`Sent::verdict`] waits for the answer as a task.
+    pub fn send(&self, step: Step) -> Sent {
+        match (step, &self.remote) {
+            (Step::Done(verdict), _) => Sent::Done(verdict),
+            (Step::Ask(question, asked), Some(remote)) => Sent::Asked(remote.submit(question, Waiter::Task, 0), asked),
+            (Step::Ask(..), None) => unreachable!("only a shared store is asked"),
+        }
+    }
+
+    /// Hands a question over; the answer comes to a mailbox.
+    pub fn hand_over(&self, question: Question, mailbox: Arc<dyn Mailbox>, token: u64) {
+        if let Some(remote) = &self.remote {
+            remote.submit(question, Waiter::Mailbox(mailbox), token);
+        }
+    }
+
+    /// Climbs the rest: what the store said, or what each limit says without it.
+    pub fn finish(&self, rules: Option<&RuleSet>, asked: Asked, ticket: &Ticket) -> Verdict {
+        let Asked { skipped, call } = asked;
+        let mut results: Limits;
+        let mut at_us: SmallVec<[u64; 5]>;
+        let mut fallen = Fallen::default();
+        {
+            let state = ticket.state.lock();
+            results = state.results.clone();
+            at_us = SmallVec::from_elem(0, results.len());
+            for (group, part) in ticket.groups.iter().enumerate() {
+                for position in part.limits.iter().map(|position| usize::from(*position)) {
+                    at_us[position] = state.at_us[group];
+                    if state.fates[group] != Fate::Answered {
+                        fallen.add(position, ticket.was_sent(group));
+                    }
+                }
+            }
+        }
+        if ticket.groups.is_empty() {
+            (0..results.len()).for_each(|position| fallen.add(position, false));
+        }
+        self.remember_refusals(&results, &call);
+        let mut path = Path::Store;
+        if !fallen.is_empty() {
+            path = self.fall_back(rules, &mut results, &fallen, &ticket.question, &call);
+        } else if let Some(key) = ticket.question.places.keys.first() {
+            self.sample_key(key);
+        }
+        let places = ticket.question.places.clone();
+        let mut verdict = refused_or_allowed(rules, results, path, skipped, &call);
+        verdict.kept = Some(Box::new(Kept { places, at_us }));
+        if !fallen.is_empty() {
+            self.degrade(rules, &mut verdict, &fallen, &ticket.question, &call);
+        }
+        if !verdict.allowed && verdict.results.iter().any(|result| result.spent) {
+            self.compensate(&mut verdict);
+        }
+        self.count_shared(rules, &verdict, &call);
+        verdict
+    }
+
+    /// A refused request spends nothing: what other shards spent on it goes back, sent and not awaited.
+    fn compensate(&self, verdict: &mut Verdict) {
+        self.refund_later(verdict, verdict.cost);
+        for result in verdict.results.iter_mut().filter(|result| result.spent) {
+            result.spent = false;
+            result.measure.remaining = (result.measure.remaining + verdict.cost).min(result.quota.capacity);
+        }
+    }
+
+    /// Returns part of a decision's charges, sent and not awaited.
+    pub fn refund_later(&self, verdict: &Verdict, amount: u64) {
+        if let Some((remote, kept)) = self.remote.as_ref().zip(verdict.kept.as_deref()) {
+            remote.refund_later(&kept.places, self.spent(verdict), amount);
+        }
+    }
+
+    /// What a decision spent, as the store is told of it.
+    pub(crate) fn spent(&self, verdict: &Verdict) -> Vec<Spent> {
+        let Some(kept) = verdict.kept.as_deref() else { return Vec::new() };
+        let spent = verdict.results.iter().enumerate().filter_map(|(position, limit)| {
+            let charge = verdict.charge(position)?;
+            self.forget_refusal(limit);
+            Some(Spent { limit: *limit, place: kept.places.of[position], charge })
+        });
+        spent.collect()
+    }
+
+    pub(crate) fn spend_extra_shared(&self, verdict: &Verdict, extra: u64, wait: bool) {
+        let Some((remote, kept)) = self.remote.as_ref().zip(verdict.kept.as_deref()) else { return };
+        let mut places = Places { keys: kept.places.keys.clone(), of: SmallVec::new() };
+        let mut limits = Limits::new();
+        for (position, result) in verdict.results.iter().enumerate().filter(|(_, result)| result.spent) {
+            limits.push(*result);
+            places.of.push(kept.places.of[position]);
+        }
+        remote.spend(Question { limits, places: Arc::new(places), cost: extra, mode: Mode::Check }, wait);
+    }
+
+    /// Where the limits of the winners are kept: in the same order as [`Engine::limits`] gives them.
+    pub(crate) fn places(&self, rules: &RuleSet, looked: &Looked<'_>, selection: &Selection) -> Places {
+        let mut places = Places::default();
+        for winner in &selection.winners {
+            let by = rules.by(winner.by);
+            if rules.subject(looked, by).is_err() {
+                continue;
+            }
+            let key = rules.subject_key(looked, by);
+            let record = rules.record(winner.rule);
+            for limit in record.limits.iter() {
+                let id = record.counter_id.rotate_left(17).wrapping_add(limit.label_id) & ID_MASK;
+                put_place(&mut places, &key, id, &limit.quota);
+            }
+        }
+        places
+    }
+
+    fn sample_key(&self, key: &[u8]) {
+        if let Some(remote) = &self.remote {
+            remote.sample(key);
+        }
+    }
+}
+
+/// A cost of nothing asks for nothing.
+fn asked_mode(cost: u64, mode: Mode) -> Mode {
+    if cost == 0 { Mode::Peek } else { mode }
+}
+
+fn put_place(places: &mut Places, key: &[u8], id: u64, quota: &Quota) {
+    let log = match quota.algorithm {
+        Algorithm::SlidingLog => places.key(&log_key(key, id)),
+        _ => NO_LOG,
+    };
+    let key = places.key(key);
+    places.of.push(Place { id, key, log });
+}
+
+/// A plain counter is (key, algorithm, window), as in memory.
+pub(crate) fn plain_places(key: &str, quotas: &[Quota]) -> Places {
+    let mut places = Places::default();
+    let mut text = Vec::with_capacity(32);
+    put_principal(&mut text, "key", Some(key));
+    for quota in quotas {
+        let window = quota.window_us.to_string();
+        let id = shared_id(&["plain", quota.algorithm.name(), &window]) & ID_MASK;
+        put_place(&mut places, &text, id, quota);
+    }
+    places
+}

@@ -1,0 +1,125 @@
+//! Where answers for an event loop arrive: the store's thread puts them in and writes one byte; the loop reads it and
+//! takes them all out. No thread of ours ever needs the interpreter's lock.
+
+use crate::decision::Decision;
+use headgate_core::rule_index::RuleSet;
+use headgate_node::Engine;
+use headgate_node::asking::{Asked, Step};
+use headgate_node::store::remote::{self, Ticket};
+use pyo3::intern;
+use pyo3::prelude::*;
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+struct Box_ {
+    ready: Mutex<Vec<Arc<Ticket>>>,
+    is_told: AtomicBool,
+    bell: UnixStream,
+}
+
+impl remote::Mailbox for Box_ {
+    fn put(&self, ticket: Arc<Ticket>) {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).push(ticket);
+    }
+
+    fn wake(&self) {
+        if !self.is_told.swap(true, Ordering::AcqRel) {
+            let _ = (&self.bell).write(&[1]); // A loop that is gone needs no waking.
+        }
+    }
+}
+
+/// A check whose answer is awaited.
+struct Waiting {
+    future: Py<PyAny>,
+    engine: Arc<Engine>,
+    rules: Option<Arc<RuleSet>>,
+    asked: Asked,
+}
+
+#[pyclass(frozen, module = "headgate._core")]
+pub struct Mailbox {
+    inner: Arc<Box_>,
+    ear: UnixStream,
+    /// Touched by the loop's thread only.
+    waiting: Mutex<HashMap<u64, Waiting>>,
+    next: AtomicU64,
+    wakeups: AtomicU64,
+}
+
+#[pymethods]
+impl Mailbox {
+    #[new]
+    fn new() -> PyResult<Self> {
+        let (ear, bell) = UnixStream::pair()?;
+        ear.set_nonblocking(true)?;
+        bell.set_nonblocking(true)?;
+        let inner = Box_ { ready: Mutex::default(), is_told: AtomicBool::new(false), bell };
+        Ok(Self {
+            inner: Arc::new(inner),
+            ear,
+            waiting: Mutex::default(),
+            next: AtomicU64::new(0),
+            wakeups: AtomicU64::new(0),
+        })
+    }
+
+    /// What the loop watches.
+    fn fileno(&self) -> i32 {
+        self.ear.as_raw_fd()
+    }
+
+    /// How often the loop was woken.
+    #[getter]
+    fn wakeups(&self) -> u64 {
+        self.wakeups.load(Ordering::Relaxed)
+    }
+
+    /// Resolves the futures of all answers that are there.
+    fn drain(&self, py: Python<'_>) -> PyResult<()> {
+        self.wakeups.fetch_add(1, Ordering::Relaxed);
+        let mut bytes = [0; 64];
+        while matches!((&self.ear).read(&mut bytes), Ok(count) if count == bytes.len()) {}
+        self.inner.is_told.store(false, Ordering::Release);
+        let ready = std::mem::take(&mut *self.inner.ready.lock().unwrap_or_else(PoisonError::into_inner));
+        for ticket in ready {
+            let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&ticket.token);
+            let Some(Waiting { future, engine, rules, asked }) = waiting else { continue };
+            let verdict = engine.finish(rules.as_deref(), asked, &ticket);
+            // Cancelled while the store was asked: it counts all the same.
+            let is_done = future.call_method0(py, intern!(py, "done"))?.is_truthy(py)?;
+            if !is_done {
+                let decision = Decision::new(rules, verdict);
+                future.call_method1(py, intern!(py, "set_result"), (decision,))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Mailbox {
+    /// A decision that is there already, or the future of one.
+    pub fn send<'py>(
+        &self,
+        py: Python<'py>,
+        event_loop: &Bound<'py, PyAny>,
+        engine: &Arc<Engine>,
+        rules: Option<Arc<RuleSet>>,
+        step: Step,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (question, asked) = match step {
+            Step::Done(verdict) => return Ok(Bound::new(py, Decision::new(rules, verdict))?.into_any()),
+            Step::Ask(question, asked) => (question, asked),
+        };
+        let future = event_loop.call_method0(intern!(py, "create_future"))?;
+        let token = self.next.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting { future: future.clone().unbind(), engine: engine.clone(), rules, asked };
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(token, waiting);
+        engine.hand_over(question, self.inner.clone(), token);
+        Ok(future)
+    }
+}

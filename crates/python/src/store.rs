@@ -1,0 +1,43 @@
+//! Opening the store a URL names.
+
+use headgate_node::Clock;
+use headgate_node::events::Events;
+use headgate_node::store::remote::{OpenError, Options, RemoteStore};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const MEMORY_STORE: &str = "memory://";
+const DEADLINE_MAX_S: f64 = 60.0;
+
+/// None for counters in this process. Raises ConfigError for a URL that cannot be, StoreError for a server that will not.
+pub fn open_store(
+    py: Python<'_>,
+    url: &str,
+    deadline_s: f64,
+    clock: &Clock,
+    events: &Arc<Events>,
+) -> PyResult<Option<RemoteStore>> {
+    if url == MEMORY_STORE {
+        return Ok(None);
+    }
+    if !(0.0001..=DEADLINE_MAX_S).contains(&deadline_s) {
+        let words = format!("store_deadline: expected seconds from 0.0001 to {DEADLINE_MAX_S}, got {deadline_s}");
+        return Err(PyValueError::new_err(words));
+    }
+    let deadline = Duration::from_secs_f64(deadline_s);
+    let options = Options { deadline, connect_timeout: Options::default().connect_timeout.max(deadline * 4) };
+    let (clock, events) = (clock.clone(), events.clone());
+    let opened = py.detach(|| RemoteStore::open(url, options, clock, events));
+    opened.map(Some).map_err(|error| match error {
+        OpenError::Url(error) => raise(py, "ConfigError", format!("store: {error}")),
+        OpenError::Rejected(what) => raise(py, "StoreError", what),
+    })
+}
+
+/// One of the package's own exceptions.
+fn raise(py: Python<'_>, class: &str, message: String) -> PyErr {
+    let made = py.import("headgate.errors").and_then(|errors| errors.getattr(class)?.call1((message,)));
+    made.map_or_else(|error| error, PyErr::from_value)
+}
