@@ -8,7 +8,17 @@ import time
 from bench import machine, report
 from bench.figure import Effort, Figure
 
-BENCHES = ("check_limit", "five_limits", "empty_call", "tail", "memory", "many_rules", "http_check")
+IN_MEMORY_BENCHES = ("check_limit", "five_limits", "empty_call", "tail", "memory", "many_rules", "http_check")
+STORE_BENCHES = (
+    "store_calls",
+    "store_async",
+    "store_sync",
+    "store_cpu",
+    "store_memory",
+    "store_cluster",
+    "store_budget",
+)
+BENCHES = IN_MEMORY_BENCHES + STORE_BENCHES
 OTHER_CORES_MAX = 0.05
 
 

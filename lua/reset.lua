@@ -9,17 +9,16 @@ local counters, at, forgotten = ARGV[2], 1, 0
 while at <= #counters do
   local k, log, id
   k, log, id, at = unbytes('<I2I2I5', counters, at)
-  local e, slots = load(k)
-  local i = find(e, slots, id)
-  if i > 0 and e[i + 3] then
-    e[i + 3], longest[k], forgotten = false, 0, forgotten + 1
+  local i = find(k, id)
+  if i > 0 and records[k][i + 3] then
+    records[k][i + 3], lasts_us[k], forgotten = false, 0, forgotten + 1
   end
   if log > 0 then
     call('DEL', KEYS[log])
   end
 end
 for k = 1, records_count do
-  if longest[k] then
+  if lasts_us[k] then
     write(k)
   end
 end

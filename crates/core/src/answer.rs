@@ -30,6 +30,9 @@ pub enum Draft {
     Eleven,
 }
 
+/// When to try again after a refusal for want of a store.
+const CLOSED_RETRY_S: u64 = 1;
+
 /// A verdict together with the rules it was made by.
 #[derive(Clone, Copy)]
 pub struct Answer<'a> {
@@ -43,6 +46,10 @@ impl<'a> Answer<'a> {
         let verdict = self.verdict;
         if verdict.allowed {
             return None;
+        }
+        // Nothing was exceeded and nobody knows when the store is back: soon enough, and the same for all.
+        if verdict.path == Path::FallbackClosed {
+            return Some(CLOSED_RETRY_S);
         }
         if let Some(fixed) = self.response(verdict.rule).and_then(|response| response.retry_after_s) {
             return Some(u64::from(fixed));
@@ -91,7 +98,9 @@ impl<'a> Answer<'a> {
     pub fn body(&self, problem: bool, jitter: f64) -> String {
         let retry_after_s = self.retry_after_s(jitter);
         let status = self.verdict.status;
-        let message = self.response(self.verdict.rule).and_then(|response| response.message.as_deref());
+        let is_closed = self.verdict.path == Path::FallbackClosed;
+        let asked = self.response(self.verdict.rule).and_then(|response| response.message.as_deref());
+        let message = if is_closed { Some("Rate limiting is temporarily unavailable") } else { asked };
         let retry = retry_after_s.map_or("null".to_string(), |seconds| seconds.to_string());
         let is_blocked = matches!(self.verdict.path, Path::Blocked | Path::NoRule);
         let title = if self.verdict.path == Path::NoRule { "No rule allows this request" } else { "Request blocked" };

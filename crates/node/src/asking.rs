@@ -8,6 +8,7 @@ use crate::fallback::Fallen;
 use crate::ladder::{Call, Limits, alone, refused_or_allowed};
 use crate::store::Mode;
 use crate::store::remote::{Fate, Mailbox, NO_LOG, Place, Places, Question, Spent, Ticket, Waiter};
+use headgate_core::algorithm::Measure;
 use headgate_core::hash::shared_id;
 use headgate_core::record::ID_MASK;
 use headgate_core::rule_index::{Looked, RuleSet, Selection};
@@ -128,10 +129,12 @@ impl Engine {
         let Asked { skipped, call } = asked;
         let mut results: Limits;
         let mut at_us: SmallVec<[u64; 5]>;
+        let before;
         let mut fallen = Fallen::default();
         {
             let state = ticket.state.lock();
             results = state.results.clone();
+            before = state.before.clone();
             at_us = SmallVec::from_elem(0, results.len());
             for (group, part) in ticket.groups.iter().enumerate() {
                 for position in part.limits.iter().map(|position| usize::from(*position)) {
@@ -158,26 +161,32 @@ impl Engine {
         if !fallen.is_empty() {
             self.degrade(rules, &mut verdict, &fallen, &ticket.question, &call);
         }
-        if !verdict.allowed && verdict.results.iter().any(|result| result.spent) {
-            self.compensate(&mut verdict);
+        if !verdict.allowed && !before.is_empty() {
+            self.compensate(&mut verdict, &before, &fallen);
         }
         self.count_shared(rules, &verdict, &call);
         verdict
     }
 
-    /// A refused request spends nothing: what other shards spent on it goes back, sent and not awaited.
-    fn compensate(&self, verdict: &mut Verdict) {
+    /// A refused request spends nothing: what other shards spent on it goes back, sent and not awaited, and is not
+    /// reported as spent.
+    fn compensate(&self, verdict: &mut Verdict, before: &[Measure], fallen: &Fallen) {
         self.refund_later(verdict, verdict.cost);
-        for result in verdict.results.iter_mut().filter(|result| result.spent) {
+        for (position, result) in verdict.results.iter_mut().enumerate() {
             result.spent = false;
-            result.measure.remaining = (result.measure.remaining + verdict.cost).min(result.quota.capacity);
+            if result.allowed() && !fallen.contains(position) {
+                result.measure = before[position];
+            }
         }
     }
 
     /// Returns part of a decision's charges, sent and not awaited.
     pub fn refund_later(&self, verdict: &Verdict, amount: u64) {
         if let Some((remote, kept)) = self.remote.as_ref().zip(verdict.kept.as_deref()) {
-            remote.refund_later(&kept.places, self.spent(verdict), amount);
+            let spent = self.spent(verdict);
+            if !spent.is_empty() {
+                remote.refund_later(&kept.places, spent, amount);
+            }
         }
     }
 

@@ -32,6 +32,10 @@ impl Fallen {
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
+
+    pub fn contains(&self, position: usize) -> bool {
+        self.positions.iter().any(|(other, _)| *other == position)
+    }
 }
 
 impl Engine {
@@ -126,8 +130,7 @@ impl Engine {
         verdict.degraded = true;
         let bound = verdict.binding.map(usize::from);
         if !verdict.allowed {
-            let fell = |position: usize| fallen.positions.iter().any(|(other, _)| *other == position);
-            match bound.filter(|position| fell(*position)) {
+            match bound.filter(|position| fallen.contains(*position)) {
                 Some(position) if self.policy(rules, &verdict.results[position]) == OnStoreFailure::Closed => {
                     verdict.path = Path::FallbackClosed;
                     verdict.status = CLOSED_STATUS;

@@ -8,6 +8,7 @@ use super::ticket::{Limits, NO_LOG, Place, Spent, Ticket};
 use crate::store::Mode;
 use headgate_core::algorithm::{self, Measure, NEVER};
 use headgate_core::record::{COUNT_MAX, ID_MASK, Record, kind_of, life_of};
+use headgate_core::verdict::LimitResult;
 use headgate_core::{Algorithm, Quota};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -229,7 +230,12 @@ pub fn put_check(out: &mut Vec<u8>, sha: &[u8], parts: Vec<Part>, now_us: u64) -
 pub struct WrongReply;
 
 /// The answers of one part, in the order of its limits.
-pub type Answers = SmallVec<[headgate_core::verdict::LimitResult; 6]>;
+#[derive(Default)]
+pub struct Answers {
+    pub limits: SmallVec<[LimitResult; 6]>,
+    /// What each had left before this request, where other parts may refuse it yet.
+    pub before: SmallVec<[Measure; 6]>,
+}
 
 impl Plan {
     /// Plays the requests over what the records held; hands each part's answers on, with the time on the server's clock.
@@ -285,7 +291,8 @@ impl Play<'_> {
         let positions = &part.ticket.groups[part.group].limits;
         let ids = positions.iter().map(|position| question.places.of[usize::from(*position)].id & ID_MASK);
         let ids: SmallVec<[u64; 6]> = ids.collect();
-        let mut limits: Answers = positions.iter().map(|position| question.limits[usize::from(*position)]).collect();
+        let mut limits: SmallVec<[LimitResult; 6]> =
+            positions.iter().map(|position| question.limits[usize::from(*position)]).collect();
         let mut logs: SmallVec<[Option<Log>; 6]> = SmallVec::new();
         for (nth, limit) in limits.iter_mut().enumerate() {
             let is_log = limit.quota.algorithm == Algorithm::SlidingLog;
@@ -304,6 +311,7 @@ impl Play<'_> {
         if asks && !verdict && limits.iter().all(|limit| limit.shadow || limit.wait_us == 0) {
             limits.iter_mut().filter(|limit| !limit.shadow).for_each(|limit| limit.wait_us = 1);
         }
+        let before = self.before(part, &limits, &ids, &logs);
         let allowed = part.forced || limits.iter().all(|limit| limit.shadow || limit.wait_us == 0);
         for nth in 0..limits.len() {
             let (before, rest) = limits.split_at_mut(nth);
@@ -313,26 +321,36 @@ impl Play<'_> {
             let checks = question.mode == Mode::Check;
             limit.spent = spends && checks;
             match logs[nth] {
-                Some(log) => self.settle_log(nth, limit, ids[nth], log, spends, question.cost),
+                Some(log) => {
+                    limit.measure = self.measure_log(nth, limit, ids[nth], log, if spends { question.cost } else { 0 });
+                    if limit.spent {
+                        // Later requests of the same call read the time of the last hit off the record.
+                        self.records[usize::from(self.of[nth])].touch(ids[nth], self.now_us);
+                    }
+                }
                 None => self.settle(nth, limit, ids[nth], spends, checks, question.cost),
             }
         }
-        Ok(limits)
+        Ok(Answers { limits, before })
+    }
+
+    /// What the limits have left before anything is spent; asked only of requests in several parts.
+    fn before(&self, part: &Part, limits: &[LimitResult], ids: &[u64], logs: &[Option<Log>]) -> SmallVec<[Measure; 6]> {
+        if part.ticket.groups.len() == 1 {
+            return SmallVec::new();
+        }
+        let measure = |(nth, limit): (usize, &LimitResult)| match logs[nth] {
+            Some(log) => self.measure_log(nth, limit, ids[nth], log, 0),
+            None => algorithm::measure(&limit.quota, self.record(nth).state(ids[nth]), self.now_us),
+        };
+        limits.iter().enumerate().map(measure).collect()
     }
 
     fn record(&self, nth: usize) -> &Record {
         &self.records[usize::from(self.of[nth])]
     }
 
-    fn settle(
-        &mut self,
-        nth: usize,
-        limit: &mut headgate_core::verdict::LimitResult,
-        id: u64,
-        spends: bool,
-        checks: bool,
-        cost: u64,
-    ) {
+    fn settle(&mut self, nth: usize, limit: &mut LimitResult, id: u64, spends: bool, checks: bool, cost: u64) {
         let record = &mut self.records[usize::from(self.of[nth])];
         if !spends {
             limit.measure = algorithm::measure(&limit.quota, record.state(id), self.now_us);
@@ -348,33 +366,22 @@ impl Play<'_> {
         }
     }
 
-    fn settle_log(
-        &mut self,
-        nth: usize,
-        limit: &mut headgate_core::verdict::LimitResult,
-        id: u64,
-        log: Log,
-        spends: bool,
-        cost: u64,
-    ) {
+    /// What an exact log has left after `cost`.
+    fn measure_log(&self, nth: usize, limit: &LimitResult, id: u64, log: Log, cost: u64) -> Measure {
         let (count, window_us) = (limit.quota.count, limit.quota.window_us);
         let last_us = self.record(nth).at_us(id).unwrap_or(self.now_us);
         let now_us = self.now_us.max(last_us);
-        let used = log.used + if spends { cost } else { 0 };
+        let used = log.used + cost;
+        if used == 0 {
+            return Measure { remaining: count, next_after_us: 0, reset_after_us: 0 };
+        }
         let oldest_us = if log.used == 0 { now_us } else { log.oldest_us };
+        let newest_us = if cost > 0 { now_us } else { last_us };
         let ends_after_us = |at_us: u64| (at_us + window_us).saturating_sub(now_us);
-        let newest_us = if spends { now_us } else { last_us };
-        limit.measure = match used {
-            0 => Measure { remaining: count, next_after_us: 0, reset_after_us: 0 },
-            _ => Measure {
-                remaining: count.saturating_sub(used),
-                next_after_us: ends_after_us(if used > count { newest_us } else { oldest_us }),
-                reset_after_us: ends_after_us(newest_us),
-            },
-        };
-        if spends && limit.spent {
-            // Later requests of the same call read the time of the last hit off the record.
-            self.records[usize::from(self.of[nth])].touch(id, now_us);
+        Measure {
+            remaining: count.saturating_sub(used),
+            next_after_us: ends_after_us(if used > count { newest_us } else { oldest_us }),
+            reset_after_us: ends_after_us(newest_us),
         }
     }
 }
@@ -449,8 +456,12 @@ pub fn put_reset(out: &mut Vec<u8>, sha: &[u8], keys: &[Box<[u8]>], place: Place
 }
 
 /// Puts one part's answers where its request keeps them.
-pub fn fill(part: &Part, answers: &Answers, results: &mut Limits) {
-    for (position, answer) in part.ticket.groups[part.group].limits.iter().zip(answers) {
+pub fn fill(part: &Part, answers: &Answers, results: &mut Limits, before: &mut [Measure]) {
+    let positions = &part.ticket.groups[part.group].limits;
+    for (position, answer) in positions.iter().zip(&answers.limits) {
         results[usize::from(*position)] = *answer;
+    }
+    for (position, measure) in positions.iter().zip(&answers.before) {
+        before[usize::from(*position)] = *measure;
     }
 }

@@ -131,6 +131,14 @@ impl Context {
         Ok(self.common.resolver.target(address))
     }
 
+    /// A key that a shard would hold, to try whether it takes writes; none where it has no slot.
+    pub fn probe_key(&self, shard: &Shard) -> Option<String> {
+        const TRIES: usize = 4_096;
+        let routing = self.routing.load();
+        let mut keys = (0..TRIES).map(|n| format!("hg1:{{probe:{n}}}"));
+        keys.find(|key| routing.find(key.as_bytes()).is_some_and(|(owner, _)| std::ptr::eq(&**owner, shard)))
+    }
+
     /// A connection was made.
     pub fn met(&self, shard: &Shard, greeting: &Greeting, round_trip: Duration) {
         shard.round_trip_us.store(round_trip.as_micros() as u64, Ordering::Relaxed);

@@ -45,6 +45,17 @@ impl Ledger {
         debts.insert((key.into(), id), debt);
     }
 
+    /// Puts back what could not be told.
+    pub fn put_back(&self, debt: Debt) {
+        let mut debts = self.debts.lock();
+        match debts.get_mut(&(debt.key.clone(), debt.id)) {
+            Some(known) => known.amount = known.amount.saturating_add(debt.amount),
+            None => {
+                debts.insert((debt.key.clone(), debt.id), debt);
+            }
+        }
+    }
+
     /// Takes out what some shard should be told; what no longer weighs anything is dropped.
     pub fn take(&self, of_shard: impl Fn(&[u8]) -> bool) -> Vec<Debt> {
         let mut debts = self.debts.lock();

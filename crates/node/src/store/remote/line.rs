@@ -83,7 +83,7 @@ impl Line {
             if greeting.is_replica && !greeting.is_cluster {
                 return Err(ConnectError::NotReady("it is a replica and takes no writes".into()));
             }
-            let (stream, rtt) = ping(stream, context.options.deadline).await?;
+            let (stream, rtt) = probe(stream, context.probe_key(&shard), context.options.deadline).await?;
             Ok((stream, greeting, rtt))
         };
         match self.until(attempt).await {
@@ -224,18 +224,20 @@ impl Line {
             }
             let (shard, next) = (self.shard.clone(), self.next_deadline());
             session.input.reserve(READ_BYTES_MIN);
+            // Answers first: what has arrived is not late because this thread was kept waiting.
             tokio::select! {
-                () = shard.arrived.notified() => self.take(),
+                biased;
                 count = session.reader.read_buf(&mut session.input) => match count {
                     Ok(0) => return connect_error(closed()),
                     Ok(_) => session.read_replies(self),
                     Err(error) => return connect_error(error),
                 },
+                () = sleep_until(next.into()) => self.expire(),
+                () = shard.arrived.notified() => self.take(),
                 wrote = write_some(&mut session.writer, &session.out[session.written..]), if session.owes() => match wrote {
                     Ok(count) => session.wrote(count),
                     Err(error) => return connect_error(error),
                 },
-                () = sleep_until(next.into()) => self.expire(),
             }
         }
     }
@@ -253,14 +255,20 @@ async fn write_some(writer: &mut WriteHalf<Box<dyn TaskStream>>, bytes: &[u8]) -
     }
 }
 
-/// The round trip of an empty question, which must come back in time.
-async fn ping(
+/// The round trip of a small write, which must come back in time: a server that answers and takes no writes is of no use.
+async fn probe(
     mut stream: Box<dyn TaskStream>,
+    key: Option<String>,
     deadline: Duration,
 ) -> Result<(Box<dyn TaskStream>, Duration), ConnectError> {
     let start = Instant::now();
+    let mut out = Vec::new();
+    match &key {
+        Some(key) => put_command(&mut out, &[b"SET", key.as_bytes(), b"1", b"PX", b"1000"]),
+        None => put_command(&mut out, &[b"PING"]),
+    }
     let answered = tokio::time::timeout(deadline, async {
-        stream.write_all(b"*1\r\n$4\r\nPING\r\n").await?;
+        stream.write_all(&out).await?;
         stream.flush().await?;
         let mut input = Vec::with_capacity(64);
         while !input.ends_with(b"\r\n") {
@@ -268,12 +276,19 @@ async fn ping(
                 return Err(closed());
             }
         }
-        Ok(())
+        Ok(input)
     });
-    match answered.await {
-        Ok(Ok(())) => Ok((stream, start.elapsed())),
-        Ok(Err(error)) => Err(connect_error(error)),
-        Err(_) => Err(ConnectError::Unreachable("it answers, but not within the deadline".into())),
+    let reply = match answered.await {
+        Ok(Ok(reply)) => reply,
+        Ok(Err(error)) => return Err(connect_error(error)),
+        Err(_) => return Err(ConnectError::Unreachable("it answers, but not within the deadline".into())),
+    };
+    match reply.strip_prefix(b"-") {
+        // The slot has gone elsewhere; this server has others.
+        Some(error) if !error.starts_with(b"MOVED") && !error.starts_with(b"ASK") => {
+            Err(ConnectError::NotReady(String::from_utf8_lossy(error).trim().to_owned()))
+        }
+        _ => Ok((stream, start.elapsed())),
     }
 }
 
@@ -300,6 +315,12 @@ struct Session {
 impl Session {
     fn calls_max(&self) -> usize {
         (self.round_trip_us / ROUND_TRIP_US_PER_CALL).clamp(CALLS_MIN, CALLS_MAX)
+    }
+
+    /// The way's own length: what is added by standing in line must not let more calls out.
+    fn learn_round_trip(&mut self, us: usize) {
+        let known = self.round_trip_us;
+        self.round_trip_us = if known == 0 || us < known { us } else { known + (us - known) / 256 };
     }
 
     fn owes(&self) -> bool {
@@ -407,11 +428,15 @@ impl Session {
                 if let Reply::Error(error) = reply {
                     return self.take_error(error, plan, verb, slot, line, deliveries);
                 }
-                let us = sent.elapsed().as_micros() as usize;
-                self.round_trip_us = if self.round_trip_us == 0 { us } else { (self.round_trip_us * 7 + us) / 8 };
+                self.learn_round_trip(sent.elapsed().as_micros() as usize);
                 match plan.read(reply, |part, answers, at_us| deliveries.answer(part, &answers, at_us)) {
                     Ok(()) => line.shard.record(plan.parts.len() as u64, 0),
-                    Err(_) => self.fail(&plan, "a reply that no script of ours gives", line, deliveries),
+                    Err(_) => {
+                        self.why = Some(ConnectError::Unreachable("a reply that no script of ours gives".into()));
+                        let count = plan.parts.len() as u64;
+                        line.shard.record(count, count);
+                        plan.parts.iter().for_each(|part| deliveries.fail(part));
+                    }
                 }
             }
         }
@@ -488,8 +513,10 @@ impl Session {
         parts
     }
 
+    /// The server answered that it will not: nothing was spent.
     fn fail(&mut self, plan: &Plan, why: &str, line: &Line, deliveries: &mut Deliveries) {
         let count = plan.parts.len() as u64;
+        plan.parts.iter().for_each(|part| part.ticket.mark_unspent(part.group));
         line.context.note_error(&line.shard, why);
         line.shard.record(count, count);
         plan.parts.iter().for_each(|part| deliveries.fail(part));

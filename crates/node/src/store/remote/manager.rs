@@ -9,15 +9,15 @@ use super::resp::{Reply, put_bulk, put_command, put_head};
 use super::routing::Routing;
 use super::scripts::Verb;
 use super::shard::{Errand, Job, Shard};
-use super::ticket::{Group, NO_LOG, Place, Places, Question, Ticket, Waiter};
+use super::ticket::{Fate, Group, Mailbox, NO_LOG, Place, Places, Question, Ticket, Waiter};
 use super::url::Layout;
 use crate::events::Kind;
 use crate::store::Mode;
 use headgate_core::hash::shared_id;
 use headgate_core::verdict::LimitResult;
 use smallvec::smallvec;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -34,6 +34,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(15);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// How long a debt may take to be told: it is not on anybody's way.
 const DEBT_DEADLINE: Duration = Duration::from_secs(2);
+/// How often debts that could not be told are tried again.
+const SETTLE_EVERY: Duration = Duration::from_secs(5);
 const LANE_RETRY: Duration = Duration::from_millis(250);
 
 pub async fn run(context: Arc<Context>) {
@@ -176,7 +178,10 @@ async fn keep_lane(context: Arc<Context>) {
 /// Tells shards that are back what was admitted without them.
 async fn settle(context: Arc<Context>) {
     loop {
-        context.reconcile.notified().await;
+        tokio::select! {
+            () = context.reconcile.notified() => {}
+            () = tokio::time::sleep(SETTLE_EVERY) => {}
+        }
         let routing = context.routing.load_full();
         for shard in routing.shards().iter().filter(|shard| shard.is_asked()) {
             let mine = |key: &[u8]| routing.find(key).is_some_and(|(owner, _)| Arc::ptr_eq(owner, shard));
@@ -186,23 +191,44 @@ async fn settle(context: Arc<Context>) {
             }
             let count = debts.len();
             for debt in debts {
-                tell(shard, &routing, debt);
+                tell(&context, shard, &routing, debt);
             }
-            let what = format!("what {count} counters admitted meanwhile was reported");
+            let what = format!("what {count} counters admitted meanwhile is being reported");
             context.common.events.add(Kind::Reconciled, &shard.name, what);
         }
     }
 }
 
-fn tell(shard: &Arc<Shard>, routing: &Routing, debt: Debt) {
+/// A debt on its way: it comes back if the shard does not take it.
+struct Owed {
+    debt: Debt,
+    context: Weak<Context>,
+}
+
+impl Mailbox for Owed {
+    fn put(&self, ticket: Arc<Ticket>) {
+        // What was sent and got no answer may have been counted: counting it twice would be worse than not at all.
+        let failed = ticket.state.lock().fates.contains(&Fate::Failed) && !ticket.was_sent(0);
+        if let (true, Some(context)) = (failed, self.context.upgrade()) {
+            context.ledger.put_back(self.debt.clone());
+        }
+    }
+
+    fn wake(&self) {}
+}
+
+fn tell(context: &Arc<Context>, shard: &Arc<Shard>, routing: &Routing, debt: Debt) {
     let slot = routing.find(&debt.key).map_or(0, |(_, slot)| slot);
     let mut places = Places::default();
     let key = places.key(&debt.key);
-    let log = debt.log.map_or(NO_LOG, |log| places.key(&log));
+    let log = debt.log.as_ref().map_or(NO_LOG, |log| places.key(log));
     places.of.push(Place { id: debt.id, key, log });
     let limits = smallvec![LimitResult::ask(None, 0, false, debt.quota, [0, 0], [0, 0])];
     let question = Question { limits, places: Arc::new(places), cost: debt.amount, mode: Mode::Check };
     let groups = smallvec![Group { shard: shard.clone(), slot, limits: smallvec![0] }];
-    let ticket = Ticket::new(question, groups, Instant::now() + DEBT_DEADLINE, Waiter::Nobody, 0);
-    let _ = shard.push(Job::Check(Part { forced: true, ..Part::new(ticket, 0) })); // No room: it is busy enough.
+    let owed = Arc::new(Owed { debt, context: Arc::downgrade(context) });
+    let ticket = Ticket::new(question, groups, Instant::now() + DEBT_DEADLINE, Waiter::Mailbox(owed), 0);
+    if shard.push(Job::Check(Part { forced: true, ..Part::new(ticket.clone(), 0) })).is_err() && ticket.fail(0) {
+        ticket.tell();
+    }
 }

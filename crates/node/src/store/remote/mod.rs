@@ -215,9 +215,20 @@ impl RemoteStore {
                 let groups = smallvec::smallvec![Group { shard: shard.clone(), slot: 0, limits }];
                 let ticket = Ticket::new(question, groups, deadline, Waiter::Nobody, 0);
                 let part = Part::new(ticket.clone(), 0);
-                if let Err(error) = busy.check(&part, shard, context.given_now_us(), deadline) {
-                    *lane = None;
-                    lane_failed(&context, shard, &ticket, &error);
+                match busy.check(&part, shard, context.given_now_us(), deadline) {
+                    Ok(None) => {}
+                    Ok(Some(refusal)) => {
+                        ticket.mark_unspent(0);
+                        let is_moving = refusal.starts_with("READONLY") || refusal.starts_with("LOADING");
+                        if is_moving {
+                            *lane = None;
+                        }
+                        lane_failed(&context, shard, &ticket, &std::io::Error::other(refusal));
+                    }
+                    Err(error) => {
+                        *lane = None;
+                        lane_failed(&context, shard, &ticket, &error);
+                    }
                 }
                 return ticket;
             }

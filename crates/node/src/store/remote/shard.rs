@@ -175,7 +175,7 @@ pub struct Deliveries {
 
 impl Deliveries {
     pub fn answer(&mut self, part: &Part, answers: &Answers, at_us: u64) {
-        if part.ticket.answer(part.group, at_us, |results| super::call::fill(part, answers, results)) {
+        if part.ticket.answer(part.group, at_us, |results, before| super::call::fill(part, answers, results, before)) {
             self.told.push(part.ticket.clone());
         }
     }

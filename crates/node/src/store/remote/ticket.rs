@@ -2,7 +2,7 @@
 
 use super::shard::Shard;
 use crate::store::Mode;
-use headgate_core::algorithm::Charge;
+use headgate_core::algorithm::{Charge, Measure};
 use headgate_core::verdict::LimitResult;
 pub use headgate_core::verdict::{Place, Places};
 use parking_lot::Mutex;
@@ -47,6 +47,8 @@ pub enum Fate {
 pub struct State {
     pub fates: SmallVec<[Fate; 3]>,
     pub results: Limits,
+    /// What each limit had left before, where the request is in several groups.
+    pub before: SmallVec<[Measure; 1]>,
     /// When the store decided, on its clock; each group's own, for its refunds.
     pub at_us: SmallVec<[u64; 3]>,
     waiting: usize,
@@ -94,6 +96,7 @@ impl Ticket {
         let state = State {
             fates: SmallVec::from_elem(Fate::Waiting, groups.len()),
             results: question.limits.clone(),
+            before: SmallVec::from_elem(Measure::default(), if groups.len() > 1 { question.limits.len() } else { 0 }),
             at_us: SmallVec::from_elem(0, groups.len()),
             waiting: groups.len(),
             closed: groups.is_empty(),
@@ -107,15 +110,20 @@ impl Ticket {
         self.sent.fetch_or(1 << (group & 63), Ordering::Relaxed);
     }
 
+    /// The server said that it did not spend it.
+    pub fn mark_unspent(&self, group: usize) {
+        self.sent.fetch_and(!(1 << (group & 63)), Ordering::Relaxed);
+    }
+
     pub fn was_sent(&self, group: usize) -> bool {
         self.sent.load(Ordering::Relaxed) & (1 << (group & 63)) != 0
     }
 
     /// Takes one group's answer in; true when that was the last. Late answers are dropped.
-    pub fn answer(&self, group: usize, at_us: u64, fill: impl FnOnce(&mut Limits)) -> bool {
+    pub fn answer(&self, group: usize, at_us: u64, fill: impl FnOnce(&mut Limits, &mut [Measure])) -> bool {
         self.settle(group, Fate::Answered, |state| {
             state.at_us[group] = at_us;
-            fill(&mut state.results);
+            fill(&mut state.results, &mut state.before);
         })
     }
 
