@@ -3,9 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CARGO_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock .cargo/config.toml
+CARGO_SOURCES := $(shell find crates lua -name '*.rs' -o -name '*.lua' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock .cargo/config.toml
 
-.PHONY: help serve test test-rust test-python lint format bench build tools clean
+.PHONY: help serve test test-rust test-python lint format bench faults build tools clean
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ format: $(VENV)/.dev ## Format the code
 
 bench: build $(VENV)/.bench ## Measure against the targets and the peers (minutes); writes docs/benchmarks.md
 	$(BIN)/python -m bench --write-docs $(ARGS)
+
+faults: build $(VENV)/.dev ## Break real stores in every way and write docs/faults.md (two minutes)
+	$(BIN)/python -m tests.faults.page --run
 
 build: $(VENV)/.built ## Build the engine and install the package into .venv
 

@@ -20,6 +20,9 @@ def mailbox(loop: asyncio.AbstractEventLoop) -> _core.Mailbox:
     """A loop's mailbox, made at first use."""
     found = _mailboxes.get(loop)
     if found is None:
+        # A check that was under way when its loop ended holds that loop, and so its entry here.
+        for ended in [known for known in _mailboxes if known.is_closed()]:
+            del _mailboxes[ended]
         found = _core.Mailbox()
         loop.add_reader(found.fileno(), found.drain)
         _mailboxes[loop] = found

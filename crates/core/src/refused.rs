@@ -6,8 +6,10 @@
 use crate::hash::Hash;
 use crate::quota::Quota;
 
-/// How long a refusal is believed without asking again.
-pub const BELIEVED_US: u64 = 1_000_000;
+/// How long a refusal is believed without asking again ...
+pub const BELIEVED_US: u64 = 980_000;
+/// ... and how much longer by all but the first who asks then: many who wait for the same answer need it once.
+const ASKED_US: u64 = 20_000;
 /// Refusals that share one place; the oldest makes way.
 const WAYS: usize = 4;
 
@@ -19,6 +21,8 @@ struct Refusal {
     cost: u64,
     ready_us: u64,
     believed_until_us: u64,
+    /// Somebody is finding out whether it still holds.
+    is_asked: bool,
 }
 
 /// One place of the table.
@@ -34,12 +38,22 @@ fn parameters_of(quota: &Quota) -> u64 {
 }
 
 impl Refusals {
-    /// When the cost would fit, if it is known to be refused until then.
+    /// When the cost would fit, if it is known to be refused until then. The first to ask when that is no longer believed
+    /// is told nothing, and should find out.
     #[inline]
-    pub fn ready_us(&self, key: Hash, quota: &Quota, cost: u64, now_us: u64) -> Option<u64> {
-        let known = self.ways.iter().find(|refusal| refusal.key == key)?;
-        let holds = cost >= known.cost && now_us < known.believed_until_us && now_us < known.ready_us;
-        (holds && known.parameters == parameters_of(quota)).then_some(known.ready_us)
+    pub fn ready_us(&mut self, key: Hash, quota: &Quota, cost: u64, now_us: u64) -> Option<u64> {
+        let known = self.ways.iter_mut().find(|refusal| refusal.key == key)?;
+        if cost < known.cost || now_us >= known.ready_us || known.parameters != parameters_of(quota) {
+            return None;
+        }
+        if now_us >= known.believed_until_us {
+            if !known.is_asked {
+                known.is_asked = true;
+                known.believed_until_us += ASKED_US;
+            }
+            return None;
+        }
+        Some(known.ready_us)
     }
 
     pub fn remember(&mut self, key: Hash, quota: &Quota, cost: u64, wait_us: u64, now_us: u64) {
@@ -49,6 +63,7 @@ impl Refusals {
             cost,
             ready_us: now_us.saturating_add(wait_us),
             believed_until_us: now_us.saturating_add(wait_us.min(BELIEVED_US)),
+            is_asked: false,
         };
         let same = self.ways.iter().position(|known| known.key == key);
         let oldest = (0..WAYS).min_by_key(|way| self.ways[*way].believed_until_us);
@@ -80,7 +95,13 @@ mod tests {
         assert_eq!(refusals.ready_us([1, 1], &quota, 5, 900_000), Some(30_001_000));
         assert_eq!(refusals.ready_us([1, 1], &quota, 9, 900_000), Some(30_001_000));
         assert_eq!(refusals.ready_us([1, 1], &quota, 4, 900_000), None, "a smaller cost may fit");
-        assert_eq!(refusals.ready_us([1, 1], &quota, 5, 1_001_000), None, "after a second the store is asked again");
+        assert_eq!(
+            refusals.ready_us([1, 1], &quota, 5, 985_000),
+            None,
+            "before a second is over the store is asked again"
+        );
+        assert_eq!(refusals.ready_us([1, 1], &quota, 5, 985_001), Some(30_001_000), "by one who asks for all");
+        assert_eq!(refusals.ready_us([1, 1], &quota, 5, 1_001_000), None, "and whose answer is not waited for long");
         assert_eq!(refusals.ready_us([2, 1], &quota, 5, 900_000), None);
     }
 

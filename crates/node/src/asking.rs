@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::fallback::Fallen;
 use crate::ladder::{Call, Limits, alone, refused_or_allowed};
 use crate::store::Mode;
-use crate::store::remote::{Fate, Mailbox, NO_LOG, Place, Places, Question, Spent, Ticket, Waiter};
+use crate::store::remote::{Fate, Mailbox, NO_LOG, Place, Places, Question, RemoteStore, Spent, Ticket, Waiter};
 use headgate_core::algorithm::Measure;
 use headgate_core::hash::shared_id;
 use headgate_core::record::ID_MASK;
@@ -101,27 +101,33 @@ impl Engine {
 
     /// Waits for the store on this thread.
     pub fn wait(&self, rules: Option<&RuleSet>, step: Step) -> Verdict {
-        match (step, &self.remote) {
-            (Step::Done(verdict), _) => verdict,
-            (Step::Ask(question, asked), Some(remote)) => self.finish(rules, asked, &remote.ask_blocking(question)),
-            (Step::Ask(..), None) => unreachable!("only a shared store is asked"),
+        match step {
+            Step::Done(verdict) => verdict,
+            Step::Ask(question, asked) => self.finish(rules, asked, &self.ask_blocking(question)),
         }
+    }
+
+    /// The store's answer, waited for on this thread.
+    pub fn ask_blocking(&self, question: Question) -> Arc<Ticket> {
+        self.shared().ask_blocking(question)
+    }
+
+    /// Questions are made only for a shared store.
+    fn shared(&self) -> &RemoteStore {
+        self.remote.as_ref().expect("only a shared store is asked")
     }
 
     /// Hands a question over; [`Sent::verdict`] waits for the answer as a task.
     pub fn send(&self, step: Step) -> Sent {
-        match (step, &self.remote) {
-            (Step::Done(verdict), _) => Sent::Done(verdict),
-            (Step::Ask(question, asked), Some(remote)) => Sent::Asked(remote.submit(question, Waiter::Task, 0), asked),
-            (Step::Ask(..), None) => unreachable!("only a shared store is asked"),
+        match step {
+            Step::Done(verdict) => Sent::Done(verdict),
+            Step::Ask(question, asked) => Sent::Asked(self.shared().submit(question, Waiter::Task, 0), asked),
         }
     }
 
     /// Hands a question over; the answer comes to a mailbox.
     pub fn hand_over(&self, question: Question, mailbox: Arc<dyn Mailbox>, token: u64) {
-        if let Some(remote) = &self.remote {
-            remote.submit(question, Waiter::Mailbox(mailbox), token);
-        }
+        self.shared().submit(question, Waiter::Mailbox(mailbox), token);
     }
 
     /// Climbs the rest: what the store said, or what each limit says without it.

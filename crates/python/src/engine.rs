@@ -53,11 +53,15 @@ impl PyEngine {
         Ok(Decision::new(None, self.inner.check_limits(key, quotas, cost.0, mode)))
     }
 
-    /// Waits for the store while other Python threads run.
+    /// Waits for the store while other Python threads run. Only that: a lock held without the interpreter's could be
+    /// copied, held, into a fork.
     fn wait(&self, py: Python<'_>, rules: Option<&RuleSet>, step: Step) -> Verdict {
         let verdict = match step {
             Step::Done(verdict) => verdict,
-            step => py.detach(|| self.inner.wait(rules, step)),
+            Step::Ask(question, asked) => {
+                let ticket = py.detach(|| self.inner.ask_blocking(question));
+                self.inner.finish(rules, asked, &ticket)
+            }
         };
         self.tell_events(py);
         verdict
@@ -168,6 +172,7 @@ impl PyEngine {
         let facts = FactArgs { user, tier, path, method, ip, org, api_key, region, descriptors };
         let rules = self.inner.rules_full();
         let step = facts.with(|facts| self.inner.begin(&rules, facts, cost.0, Mode::Check))?;
+        self.tell_events(py);
         mailbox.send(py, r#loop, &self.inner, Some(rules), step)
     }
 
@@ -188,6 +193,7 @@ impl PyEngine {
         let quotas = quotas(limit, window, self::algorithm(algorithm)?, burst)?;
         check_key(key)?;
         let step = self.inner.begin_limits(key, &quotas, cost.0, Mode::Check);
+        self.tell_events(py);
         mailbox.send(py, r#loop, &self.inner, None, step)
     }
 

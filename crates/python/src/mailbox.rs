@@ -16,14 +16,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 struct Box_ {
-    ready: Mutex<Vec<Arc<Ticket>>>,
+    /// None once the loop's side is gone: an answer kept here would keep this box, which it holds.
+    ready: Mutex<Option<Vec<Arc<Ticket>>>>,
     is_told: AtomicBool,
     bell: UnixStream,
 }
 
 impl remote::Mailbox for Box_ {
     fn put(&self, ticket: Arc<Ticket>) {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).push(ticket);
+        if let Some(ready) = &mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner) {
+            ready.push(ticket);
+        }
     }
 
     fn wake(&self) {
@@ -51,6 +54,12 @@ pub struct Mailbox {
     wakeups: AtomicU64,
 }
 
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        *self.inner.ready.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
 #[pymethods]
 impl Mailbox {
     #[new]
@@ -58,7 +67,7 @@ impl Mailbox {
         let (ear, bell) = UnixStream::pair()?;
         ear.set_nonblocking(true)?;
         bell.set_nonblocking(true)?;
-        let inner = Box_ { ready: Mutex::default(), is_told: AtomicBool::new(false), bell };
+        let inner = Box_ { ready: Mutex::new(Some(Vec::new())), is_told: AtomicBool::new(false), bell };
         Ok(Self {
             inner: Arc::new(inner),
             ear,
@@ -85,8 +94,8 @@ impl Mailbox {
         let mut bytes = [0; 64];
         while matches!((&self.ear).read(&mut bytes), Ok(count) if count == bytes.len()) {}
         self.inner.is_told.store(false, Ordering::Release);
-        let ready = std::mem::take(&mut *self.inner.ready.lock().unwrap_or_else(PoisonError::into_inner));
-        for ticket in ready {
+        let ready = self.inner.ready.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(std::mem::take);
+        for ticket in ready.unwrap_or_default() {
             let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&ticket.token);
             let Some(Waiting { future, engine, rules, asked }) = waiting else { continue };
             let verdict = engine.finish(rules.as_deref(), asked, &ticket);

@@ -158,6 +158,10 @@ async fn keep_lane(context: Arc<Context>) {
         context.lane_wanted.notified().await;
         loop {
             let shard = context.routing.load().shards()[0].clone();
+            if !shard.is_asked() {
+                tokio::time::sleep(LANE_RETRY).await;
+                continue;
+            }
             let deadline = context.options.connect_timeout;
             let made = match context.target(&shard).await {
                 Ok(target) => {

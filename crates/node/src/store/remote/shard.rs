@@ -115,12 +115,18 @@ impl Shard {
         self.stats.errors.fetch_add(errors, Ordering::Relaxed);
         let mut breaker = self.breaker.lock();
         if breaker.record(calls, errors, Instant::now()) {
-            self.closed.store(false, Ordering::Relaxed);
             drop(breaker);
             let recent = self.last_error.lock().clone().filter(|(at, _)| at.elapsed() < Duration::from_secs(1));
             let why = recent.map_or_else(|| "too many answers came late".to_owned(), |(_, why)| why);
-            self.events.add(Kind::BreakerOpened, &self.name, why);
+            self.opened(&why);
         }
+    }
+
+    /// From now on nobody asks; the line, which may be waiting for answers only, has to probe instead.
+    fn opened(&self, why: &str) {
+        self.closed.store(false, Ordering::Relaxed);
+        self.events.add(Kind::BreakerOpened, &self.name, why);
+        self.arrived.notify_one();
     }
 
     /// A request was not answered in time.
@@ -140,9 +146,9 @@ impl Shard {
     }
 
     pub fn open(&self, why: &str) {
-        if self.breaker.lock().open(Instant::now()) {
-            self.closed.store(false, Ordering::Relaxed);
-            self.events.add(Kind::BreakerOpened, &self.name, why);
+        let opens = self.breaker.lock().open(Instant::now());
+        if opens {
+            self.opened(why);
         }
     }
 
