@@ -12,7 +12,7 @@ Start here:
 
 from headgate import errors
 from headgate._core import Decision, LimitResult, RulesError, __version__
-from headgate.errors import ConfigError, HeadgateError, Mistake, RateLimited, RulesFileError
+from headgate.errors import ConfigError, HeadgateError, Mistake, RateLimited, RulesFileError, StoreError
 from headgate.limiter import Limiter
 from headgate.reservation import Reservation
 
@@ -27,6 +27,7 @@ __all__ = [
     "Reservation",
     "RulesError",
     "RulesFileError",
+    "StoreError",
     "__version__",
     "errors",
 ]

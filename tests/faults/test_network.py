@@ -110,7 +110,7 @@ def test_refused_connections_open_the_breaker_at_once(proxy: Proxy, record: Reco
 
 
 def test_answers_that_never_come_are_not_waited_for_though_questions_arrive(proxy: Proxy, record: Recorder) -> None:
-    """What the store counted and could not say stays counted: a fault may cost a client, never let it through twice."""
+    """What the store counted and could not say stays counted, and is not reported to it once more."""
     limiter = Limiter(store=proxy.url)
     with Load(limiter) as load:
         load.run_for(BEFORE_S)
@@ -124,7 +124,9 @@ def test_answers_that_never_come_are_not_waited_for_though_questions_arrive(prox
     counted = sum(used(limiter, subject) for subject in CALM)
     passed = sum(sample.allowed for sample in load.samples if sample.subject in CALM)
     assert answered <= counted
-    admission = f"{describe_admission(load)}; {counted - passed:+,} of {passed:,} counted"
+    # All that passed is either counted or reported, but for what was under way just then; nothing is both.
+    assert 0.95 * passed <= counted <= passed
+    admission = f"{describe_admission(load)}; {counted:,} of {passed:,} counted"
     record(row("replies lost, requests not (a one-way cut)", load, f"{recovery_s:.2f} s", admission))
 
 

@@ -1,6 +1,5 @@
 //! What all lines of a process share.
 
-use super::call::Part;
 use super::connect::Target;
 use super::greeting::{ConnectError, Greeting};
 use super::lane::Lane;
@@ -146,27 +145,19 @@ impl Context {
         shard.returned(&greeting.server);
     }
 
-    pub fn unreachable(&self, why: &ConnectError) {
-        let _ = why;
-        self.refresh.notify_one();
-    }
-
     pub fn note_error(&self, shard: &Shard, why: &str) {
         *shard.last_error.lock() = Some((Instant::now(), why.to_owned()));
     }
 
-    /// Sends a request on to the node that owns its slot now; gives it back when that cannot be done.
-    pub fn send_on(self: &Arc<Self>, slot: u16, owner: &str, asking: bool, part: Part) -> Result<(), Part> {
-        let Ok(address) = read_server(owner, 0) else { return Err(part) };
+    /// Sends a job on to the node that owns its slot now; gives it back when that cannot be done.
+    pub fn send_on(self: &Arc<Self>, slot: u16, owner: &str, asking: bool, job: Job) -> Result<(), Job> {
+        let Ok(address) = read_server(owner, 0) else { return Err(job) };
         let shard = self.shard_at(&address, if asking { None } else { Some(slot) });
         self.refresh.notify_one();
         if !shard.is_asked() {
-            return Err(part);
+            return Err(job);
         }
-        shard.push(Job::Check(part)).map_err(|job| match job {
-            Job::Check(part) => part,
-            Job::Errand(_) => unreachable!("a check was pushed"),
-        })
+        shard.push(job)
     }
 
     /// The shard at an address, which may be new; it is given the slot.

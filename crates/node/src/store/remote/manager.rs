@@ -120,7 +120,7 @@ fn send(
     read: impl FnOnce(Option<&Reply<'_>>) + Send + 'static,
 ) {
     if shard.is_asked() {
-        let errand = Errand { write: Box::new(write), read: Box::new(read), deadline: Instant::now() + HEARTBEAT };
+        let errand = Errand::new(write, read, Instant::now() + HEARTBEAT);
         let _ = shard.push(Job::Errand(errand)); // A heartbeat that finds no room is missed.
     }
 }

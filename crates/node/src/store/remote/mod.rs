@@ -16,6 +16,7 @@ mod resolve;
 mod resp;
 mod routing;
 mod scripts;
+mod session;
 mod shard;
 mod ticket;
 mod url;
@@ -412,8 +413,7 @@ fn send(
     write: impl Fn(&mut Vec<u8>, &greeting::Greeting) + Send + 'static,
     read: impl FnOnce(Option<&resp::Reply<'_>>) + Send + 'static,
 ) -> bool {
-    let deadline = Instant::now() + ERRAND_DEADLINE;
-    let errand = Errand { write: Box::new(write), read: Box::new(read), deadline };
+    let errand = Errand::new(write, read, Instant::now() + ERRAND_DEADLINE);
     shard.is_asked() && shard.push(Job::Errand(errand)).is_ok()
 }
 

@@ -28,6 +28,20 @@ pub struct Errand {
     pub write: Write,
     pub read: Read,
     pub deadline: Instant,
+    /// Its slot is on its way to this server.
+    pub asking: bool,
+    /// How often it was sent on.
+    pub hops: u8,
+}
+
+impl Errand {
+    pub fn new(
+        write: impl Fn(&mut Vec<u8>, &Greeting) + Send + 'static,
+        read: impl FnOnce(Option<&Reply<'_>>) + Send + 'static,
+        deadline: Instant,
+    ) -> Self {
+        Self { write: Box::new(write), read: Box::new(read), deadline, asking: false, hops: 0 }
+    }
 }
 
 pub enum Job {
