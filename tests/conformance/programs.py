@@ -147,8 +147,15 @@ def threads_left() -> int:
 
 
 def store_threads() -> int:
-    names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
-    return names.count("headgate-store")
+    return sum(_name(task) == "headgate-store" for task in Path("/proc/self/task").iterdir())
+
+
+def _name(task: Path) -> str | None:
+    """None for a thread that ended while it was looked at."""
+    try:
+        return (task / "comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def idle_at_exit(url: str) -> None:
