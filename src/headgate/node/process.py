@@ -40,6 +40,7 @@ def run(settings: Settings, *, ready_file: str | None = None) -> int:
         rules_file.load()
         server = _server(settings, limiter)
         server.start()
+        limiter.store_status()  # Connects a shared store now and not at the first request.
         _announce(log, settings, limiter, server, rules_path)
         if ready_file is not None:
             _write_ready_file(ready_file, server)
