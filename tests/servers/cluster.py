@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tests.servers.binaries import valkey
+from tests.servers.closing import Closing
 from tests.servers.migration import migrate
 from tests.servers.ports import BUS_OFFSET, HOST, free_cluster_port
 from tests.servers.proxy import Proxy
@@ -25,7 +24,7 @@ PROMOTION_TIMEOUT_S = 40
 Announce = Callable[[int], int]
 
 
-class Cluster:
+class Cluster(Closing):
     """Use as a context manager. Nodes 0 to 2 start as the shards' primaries, node 3 + n as a replica of shard n.
 
     `announce` is given each node's port and returns the one clients shall be told of instead; `proxied` puts a `Proxy`
@@ -59,14 +58,6 @@ class Cluster:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def url(self) -> str:

@@ -12,9 +12,9 @@ import selectors
 import ssl
 import threading
 from collections.abc import Callable, Coroutine
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from tests.servers.closing import Closing
 from tests.servers.flow import Road
 from tests.servers.ports import HOST, free_port
 from tests.servers.proxied_connection import Connection, End, Network
@@ -24,7 +24,7 @@ BACKLOG = 256
 ACCEPT_ROUNDS = 3
 
 
-class Proxy:
+class Proxy(Closing):
     """Listens at once. Every method's effect is there when it returns; use as a context manager or `close()` it.
 
     While the server itself is down clients are accepted and then reset; only `refuse()` refuses them.
@@ -49,14 +49,6 @@ class Proxy:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def url(self) -> str:

@@ -7,9 +7,8 @@ import socket
 import sys
 import tempfile
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from tests.servers.closing import Closing
 from tests.servers.ports import HOST, free_port
 from tests.servers.process import Process
 from tests.servers.waiting import wait_for
@@ -18,7 +17,7 @@ START_TIMEOUT_S = 20
 PROJECT = Path(__file__).parents[2]
 
 
-class ProxyProcess:
+class ProxyProcess(Closing):
     def __init__(self, target_port: int, *, delay_s: float) -> None:
         self.port = free_port()
         folder = Path(tempfile.mkdtemp(prefix="hg-proxy-"))
@@ -30,14 +29,6 @@ class ProxyProcess:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def url(self) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import secrets
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tests.servers.binaries import valkey
+from tests.servers.closing import Closing
 from tests.servers.ports import HOST, free_port
 from tests.servers.server import Server, replication_is_up
 from tests.servers.waiting import wait_for
@@ -27,7 +26,7 @@ REJOIN_TIMEOUT_S = 30
 LOOK_PERIODS_MS = {"info-period": 200, "publish-period": 200, "ask-period": 100, "ping-period": 300}
 
 
-class Sentinels:
+class Sentinels(Closing):
     """Use as a context manager. `primary` is whichever server the sentinels name at that moment."""
 
     def __init__(self, binary: Path | None = None, *, args: tuple[str, ...] = ()) -> None:
@@ -42,14 +41,6 @@ class Sentinels:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def url(self) -> str:

@@ -8,8 +8,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 import redis
@@ -17,6 +16,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.servers.binaries import valkey
+from tests.servers.closing import Closing
 from tests.servers.ports import HOST, free_port
 from tests.servers.process import Process
 from tests.servers.waiting import NotInTime, wait_for
@@ -29,7 +29,7 @@ class StartFailed(RuntimeError):
     """The server did not come up; the message ends with its log."""
 
 
-class Server:
+class Server(Closing):
     """Starts at once; use as a context manager or `close()` it. `args` are more options: `("--hz", "100")`.
 
     `users` are ACL lines as in a configuration file: `"app on >secret ~hg1:* +@all"`.
@@ -61,14 +61,6 @@ class Server:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Server({self.address}, pid {self._process.pid if self._process else None})"

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import socket
-from types import TracebackType
-from typing import Self
 
+from tests.servers.closing import Closing
 from tests.servers.ports import HOST
 
 TIMEOUT_S = 10
 
 
-class Wire:
+class Wire(Closing):
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection((HOST, port), timeout=TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def send(self, *words: str) -> None:
         parts = [f"*{len(words)}", *(f"${len(word.encode())}\r\n{word}" for word in words)]

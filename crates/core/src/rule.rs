@@ -46,13 +46,12 @@ pub enum OnStoreFailure {
 }
 
 impl OnStoreFailure {
+    /// Each as users write it.
+    pub const NAMES: &[(&str, OnStoreFailure)] =
+        &[("open", OnStoreFailure::Open), ("closed", OnStoreFailure::Closed), ("local", OnStoreFailure::Local)];
+
     pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "open" => Some(OnStoreFailure::Open),
-            "closed" => Some(OnStoreFailure::Closed),
-            "local" => Some(OnStoreFailure::Local),
-            _ => None,
-        }
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, policy)| *policy)
     }
 }
 

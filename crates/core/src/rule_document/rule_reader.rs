@@ -39,8 +39,6 @@ const RULE_KEYS: &[&str] = &[
 const MATCH_KEYS: &[&str] = &["tier", "endpoint", "method", "ip", "user", "api_key", "org", "region", "descriptors"];
 const OVERRIDE_KEYS: &[&str] =
     &["user", "org", "api_key", "tier", "limit", "algorithm", "counter", "block", "description"];
-const ON_STORE_FAILURE: &[(&str, OnStoreFailure)] =
-    &[("open", OnStoreFailure::Open), ("closed", OnStoreFailure::Closed), ("local", OnStoreFailure::Local)];
 const PRECISION: &[(&str, Precision)] =
     &[("exact", Precision::Exact), ("lease", Precision::Lease), ("async", Precision::Async)];
 /// What a class presets.
@@ -61,7 +59,7 @@ pub fn rule(reader: &mut Reader<'_, '_>, value: &Value) -> Option<Rule> {
     let (by, limits) = by_and_limits(reader, object, action);
     let class = read(reader, object, "class", |reader, value| reader.choice(value, CLASSES));
     let on_store_failure =
-        read(reader, object, "on_store_failure", |reader, value| reader.choice(value, ON_STORE_FAILURE));
+        read(reader, object, "on_store_failure", |reader, value| reader.choice(value, OnStoreFailure::NAMES));
     let until_us = read(reader, object, "until", until);
     if until_us.is_some() && action != Action::Block {
         reader.within("until", |reader| reader.wrong("only a rule with `action: block` has an `until`"));
