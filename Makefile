@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CARGO_SOURCES := $(shell find crates lua -name '*.rs' -o -name '*.lua' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock .cargo/config.toml
+CARGO_SOURCES := $(shell find crates lua -name '*.rs' -o -name '*.lua' -o -name '*.bin' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock .cargo/config.toml
 
 .PHONY: help serve test test-rust test-python lint format bench faults build tools clean
 
@@ -18,7 +18,7 @@ test: test-rust test-python ## Run every test
 test-rust: tools
 	cargo test --workspace --exclude headgate-python --quiet
 
-test-python: build $(VENV)/.dev
+test-python: build $(VENV)/.dev $(VENV)/.nginx
 	$(BIN)/python -m pytest $(ARGS)
 
 lint: build $(VENV)/.dev $(VENV)/.bench ## Check style, types, layers and the engine's contract
@@ -67,6 +67,10 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.runtime
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
+
+# The one proxy of the tests that PyPI does not have. Without it its tests are skipped, and say so.
+$(VENV)/.nginx: tests/proxies/fetch_nginx.sh | $(VENV)/.runtime
+	@command -v nginx >/dev/null || sh $< $(VENV)/debian || { echo "make: no nginx: its tests will be skipped." >&2; exit 0; } && touch $@
 
 $(VENV)/.built: $(CARGO_SOURCES) pyproject.toml $(VENV)/.runtime
 	@echo "Building the engine (a minute or two the first time) ..."

@@ -11,8 +11,17 @@ Start here:
 """
 
 from headgate import errors
-from headgate._core import Decision, LimitResult, RulesError, __version__
-from headgate.errors import ConfigError, HeadgateError, Mistake, RateLimited, RulesFileError, StoreError
+from headgate._core import Decision, Identity, LimitResult, RulesError, __version__
+from headgate.errors import (
+    ConfigError,
+    HeadgateError,
+    KeysFileError,
+    Mistake,
+    RateLimited,
+    RulesFileError,
+    StoreError,
+)
+from headgate.identity import IdentityOptions
 from headgate.limiter import Limiter
 from headgate.reservation import Reservation
 
@@ -20,6 +29,9 @@ __all__ = [
     "ConfigError",
     "Decision",
     "HeadgateError",
+    "Identity",
+    "IdentityOptions",
+    "KeysFileError",
     "LimitResult",
     "Limiter",
     "Mistake",

@@ -7,18 +7,21 @@ rule means the same through every door.
 
 from asyncio import AbstractEventLoop, Future
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, final
+from typing import Any, Self, TypedDict, final, type_check_only
 
 from typing_extensions import disjoint_base
 
 __all__ = [
+    "ApiKeys",
     "Decision",
     "Engine",
     "FakeClock",
+    "Identity",
     "LimitResult",
     "Mailbox",
     "RulesError",
     "Server",
+    "Tokens",
     "__version__",
     "check_limit_arguments",
     "normalise_path",
@@ -138,6 +141,7 @@ class Engine:
         store: str = "memory://",
         store_deadline: float = 0.005,
         on_store_failure: str = "open",
+        max_in_flight: int = 10_000,
         **kwargs: Any,
     ) -> Self:
         """`store` is a URL; one whose server is away is no error, one whose server refuses us raises StoreError.
@@ -296,6 +300,31 @@ class Engine:
         burst: int | None = None,
     ) -> Decision | Future[Decision]: ...
 
+    # --- who is asking
+    def identify(
+        self,
+        *,
+        authorization: str | None = None,
+        api_key: str | None = None,
+        peer: str | None = None,
+        forwarded_for: str | None = None,
+    ) -> Identity:
+        """Who a request is from, by what it carries: the value of `Authorization`, an API key, the address it came from
+        (`unix` for a Unix socket), the value of `X-Forwarded-For`. Credentials that are not good are told in `error`
+        and never give a user or a tier; an address that is none raises ValueError."""
+    def _set_identity(
+        self,
+        tokens: Tokens | None,
+        api_keys: ApiKeys | None,
+        *,
+        api_key_header: str,
+        trusted_proxies: Sequence[str],
+        reject: bool,
+    ) -> None:
+        """Swap how callers are known, whole. Raises ValueError naming what is wrong."""
+    def _set_identity_error(self, error: str | None) -> None:
+        """Shown in /readyz: the last change of how callers are known was refused, and why."""
+
     # --- insight
     def stats(self) -> dict[str, int]:
         """Counters: keys, cells, rules, and decisions by path (`path_store`, …), `allowed`, `refused`."""
@@ -311,6 +340,81 @@ class Mailbox:
     @property
     def wakeups(self) -> int:
         """How often `drain` was called."""
+
+@type_check_only
+class _KnownFacts(TypedDict, total=False):
+    user: str
+    tier: str
+    org: str
+    api_key: str
+    ip: str
+
+@final
+class Identity:
+    """Who is asking, as far as it was verified. Frozen."""
+
+    def __eq__(self, value: object, /) -> bool: ...
+    @property
+    def user(self) -> str | None: ...
+    @property
+    def tier(self) -> str | None: ...
+    @property
+    def org(self) -> str | None: ...
+    @property
+    def api_key(self) -> str | None:
+        """The key's id, never its value."""
+    @property
+    def ip(self) -> str | None: ...
+    @property
+    def error(self) -> str | None:
+        """What was wrong with the credentials; None when they are good or there are none."""
+    def facts(self) -> _KnownFacts:
+        """What is known, as `check` takes it: `limiter.check(**identity.facts(), path="/")`."""
+
+@final
+class Tokens:
+    """Verifies tokens: the keys, and what is asked of a token beside its signature."""
+
+    def __new__(
+        cls,
+        *,
+        secret: bytes | None = None,
+        public_keys: Sequence[str] = ...,
+        jwks: str | None = None,
+        jwks_is_remote: bool = False,
+        algorithms: Sequence[str] = ...,
+        issuers: Sequence[str] = ...,
+        audiences: Sequence[str] = ...,
+        leeway: float = 30.0,
+        required_claims: Sequence[str] | None = None,
+        user_claim: str = "sub",
+        tier_claim: str = "tier",
+        org_claim: str = "org",
+        cache: int = 10_000,
+    ) -> Tokens:
+        """Keys are given as their contents: PEM texts, the text of a key set. Raises ValueError beginning with the name
+        of what is wrong. Without any key every token is refused."""
+    @property
+    def key_count(self) -> int: ...
+    def take_keys_wanted(self) -> bool:
+        """Whether a token named a key that is not known, since this was last asked."""
+
+@final
+class ApiKeys:
+    """API keys, by the keyed hash of their value. The value is nowhere."""
+
+    @staticmethod
+    def from_document(secret: bytes, document: str) -> ApiKeys:
+        """From JSON text, {"keys": [{"id", "hash", "user", "tier", "org", "name", "created", "expires", "revoked",
+        "revoked_by"}]}. Raises RulesError with every mistake."""
+    @staticmethod
+    def from_file(secret: bytes, path: str) -> ApiKeys:
+        """From JSON Lines, one key a line. Raises OSError, or RulesError at the first mistake, whose path is the line's
+        number less one."""
+    def __len__(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int:
+        """What the table takes in memory."""
 
 class RulesError(ValueError):
     """A rule document was wrong. `errors` lists every mistake: (path, message), a path being keys and positions
@@ -337,24 +441,38 @@ def normalise_path(path: str) -> str: ...
 
 @final
 class Server:
-    """The node's HTTP server: Rust threads answering from an engine."""
+    """The node's server: Rust threads answering HTTP and gRPC from an engine."""
 
     def __new__(
         cls,
         engine: Engine,
         *,
         listen: str | None = None,
+        grpc: str | None = None,
         uds: str | None = None,
+        admin: str | None = None,
+        tls_cert: str | None = None,
+        tls_key: str | None = None,
+        tls_client_ca: str | None = None,
+        admin_tls: str = "on",
+        families: list[str] | None = None,
+        jitter: float = 0.1,
+        problem_body: bool = False,
         threads: int = 0,
         max_connections: int = 10_000,
         max_body_bytes: int = 65_536,
         header_timeout: float = 10.0,
         idle_timeout: float = 75.0,
     ) -> Server:
-        """Binds at once (an OSError names the address); answers after `start`. Port 0 takes a free one."""
+        """Binds at once (an OSError names the address or the file); answers after `start`. Port 0 takes a free one.
+        `listen`, `grpc` and `uds` all answer HTTP and gRPC; `admin` answers health and metrics, which are then told
+        nowhere else."""
     def start(self) -> None: ...
-    def addresses(self) -> list[str]:
-        """What was bound: `127.0.0.1:8080`, `unix:/run/headgate.sock`."""
+    def addresses(self) -> dict[str, str]:
+        """What was bound, by its name: `{"http": "127.0.0.1:8080", "uds": "unix:/run/headgate.sock"}`."""
+    def reload_tls(self) -> str | None:
+        """Read the certificate, its key and the clients' authority again, for connections to come. What was wrong with
+        them, if the old ones go on."""
     def set_rules_error(self, error: str | None) -> None:
         """Shown in /readyz and counted in metrics: the last reload failed, and why."""
     def drain(self, timeout: float) -> bool:

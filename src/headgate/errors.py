@@ -2,7 +2,9 @@
 
     HeadgateError
     ├── ConfigError (also a ValueError)   something written by a person is wrong
-    │   ├── RulesFileError                a rules document; lists every mistake with its place
+    │   ├── FileError                     a file; lists every mistake with its place
+    │   │   ├── RulesFileError            a rules document
+    │   │   └── KeysFileError             a file of API keys
     │   └── SettingsError                 flags, environment or headgate.toml; lists every mistake
     ├── StoreError                        a store's server refused us: password, protocol, version
     └── RateLimited                       a function behind `Limiter.limit` was refused; carries the decision
@@ -60,8 +62,8 @@ class Mistake:
         }
 
 
-class RulesFileError(ConfigError):
-    """A rules document was refused; nothing of it was loaded. One line a mistake."""
+class FileError(ConfigError):
+    """A file was refused; nothing of it was taken. One line a mistake."""
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         self.mistakes = tuple(mistakes)
@@ -69,6 +71,14 @@ class RulesFileError(ConfigError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.mistakes,)
+
+
+class RulesFileError(FileError):
+    """A rules document was refused; the old rules go on."""
+
+
+class KeysFileError(FileError):
+    """A file of API keys was refused; the old keys go on."""
 
 
 class SettingsError(ConfigError):

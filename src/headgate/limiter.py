@@ -14,6 +14,7 @@ from typing import Any, NoReturn, ParamSpec, TypedDict, TypeVar, Unpack, cast
 
 import headgate._core as _core
 from headgate.errors import ConfigError, RateLimited
+from headgate.identity import IdentityOptions, apply, make_api_keys, make_tokens
 from headgate.model import RulesSource, load_into
 from headgate.model.document import is_text
 from headgate.reservation import Reservation
@@ -48,12 +49,14 @@ class Limiter(_core.Engine):
                     `unix:///path.sock`, `redis+sentinel://…/name`, `redis+cluster://…`, `redis+ring://…` are shared
     store_deadline  seconds an answer of a shared store is waited for; past it `on_store_failure` decides
     on_store_failure  `open`, `closed` or `local`, for limits given with the call; rules have their own
+    max_in_flight   checks of a node's doors that may wait for a shared store at once; past it the policy decides
     max_keys        how many counters are kept; past that, new keys share overflow cells that only over-count
     clock           a `headgate.testing.FakeClock`, to freeze time in tests
     region          the fact `region` of every check that names none
     no_rule         `allow` or `deny` a request that no rule applies to
     ipv6_prefix     IPv6 clients are counted by this many leading bits
     refused_memory  answer repeated refusals without asking the store; of use with a shared store
+    identity        an `IdentityOptions`: how `identify` knows callers
     """
 
     def __init__(
@@ -69,6 +72,8 @@ class Limiter(_core.Engine):
         refused_memory: bool | None = None,
         store_deadline: float = STORE_DEADLINE_S,
         on_store_failure: str = "open",
+        max_in_flight: int = 10_000,
+        identity: IdentityOptions | None = None,
     ) -> None:
         # The engine took its own keywords (all but `rules`) in `__new__`.
         if self.is_shared:
@@ -76,6 +81,8 @@ class Limiter(_core.Engine):
             from headgate.waiting import here
 
             self._here = here
+        if identity is not None:
+            self.set_identity(identity)
         self._source: RulesSource | None = None
         if rules is not None:
             self.reload(rules)
@@ -89,6 +96,11 @@ class Limiter(_core.Engine):
         load_into(self, source)
         is_file = isinstance(source, os.PathLike) or (isinstance(source, str) and not is_text(source))
         self._source = source if is_file else None
+
+    def set_identity(self, identity: IdentityOptions) -> None:
+        """Change how callers are known. Raises ConfigError, and the old way goes on, when anything in it is wrong."""
+        tokens = make_tokens(identity) if identity.has_keys_for_tokens else None
+        apply(self, identity, tokens, make_api_keys(identity))
 
     async def acheck(self, **facts: Unpack[Facts]) -> _core.Decision:
         """`check` for async code: never blocks the event loop, whatever the store does. Cancelled after it was sent, it

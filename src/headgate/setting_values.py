@@ -49,6 +49,27 @@ def choice(*words: str) -> Reader[str]:
     return read
 
 
+def words(*known: str) -> Reader[tuple[str, ...]]:
+    """A list by comma (TOML: a list); `none` or empty text for none of them."""
+
+    def read(raw: object) -> tuple[str, ...]:
+        parts = raw.split(",") if isinstance(raw, str) else raw
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+            raise ValueError(f"expected some of {', '.join(known)}, by comma")
+        found = tuple(part.strip().lower() for part in parts if part.strip())
+        if found == ("none",):
+            return ()
+        if any(part not in known for part in found):
+            raise ValueError(f"expected some of {', '.join(known)}, by comma, or none")
+        return found
+
+    return read
+
+
+def fraction(raw: object) -> float:
+    return _number("a number", 0, 1)(raw)
+
+
 def whole(low: int, high: int) -> Reader[int]:
     def read(raw: object) -> int:
         value: object = raw
@@ -95,3 +116,8 @@ def without_password(value: object) -> object:
     if "@" in rest:
         rest = "***@" + rest.rpartition("@")[2]
     return f"{scheme}://" + re.sub(r"(?i)((?:password|secret|token)=)[^&]*", r"\1***", rest)
+
+
+def shown(value: object) -> object:
+    """A value as it would be written in a flag."""
+    return (",".join(value) or "none") if isinstance(value, tuple) else value

@@ -16,8 +16,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from headgate import setting_lists as lists
 from headgate import setting_values as values
 from headgate.errors import SettingsError
+from headgate.identity import API_KEY_HEADER, CACHE_TOKENS, LEEWAY_S, TRUSTED_PROXIES, UNVERIFIED
 
 T = TypeVar("T")
 
@@ -34,16 +36,41 @@ def _setting(default: T, about: str, read: Callable[[object], T]) -> T:
     return field(default=default, metadata={"about": about, "read": read})
 
 
+def _switchable(default: str, about: str, read: Callable[[object], str | None]) -> str | None:
+    """A setting that has a default and that empty text switches off."""
+    return _setting(default, about, read)  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How a node runs. `sources` says where each value came from."""
 
     listen: str | None = _setting(
         _DEFAULT_LISTEN,
-        "HOST:PORT to answer HTTP on; port 0 takes a free one, empty for none",
+        "HOST:PORT to answer HTTP (and gRPC) on; port 0 takes a free one, empty for none",
         values.address,
     )
-    uds: str | None = _setting(None, "Path of a Unix socket to answer HTTP on as well", values.optional_text)
+    grpc: str | None = _setting(
+        None,
+        "HOST:PORT to answer gRPC (and HTTP) on, for Envoy; empty for none. Default of `headgate node`: 127.0.0.1:8081",
+        values.address,
+    )
+    uds: str | None = _setting(None, "Path of a Unix socket to answer HTTP and gRPC on as well", values.optional_text)
+    admin: str | None = _setting(
+        None, "HOST:PORT for /healthz, /readyz and /metrics, which then answer nowhere else", values.address
+    )
+    tls_cert: str | None = _setting(
+        None, "Certificate chain (PEM) for TLS on every TCP address; a changed file is taken over", values.optional_text
+    )
+    tls_key: str | None = _setting(None, "Private key (PEM) of that certificate", values.optional_text)
+    tls_client_ca: str | None = _setting(
+        None, "Authority (PEM) whose certificates clients must show; empty asks for none", values.optional_text
+    )
+    admin_tls: str = _setting(
+        "on",
+        "TLS at the admin address, where there is a certificate: off, on, or mutual (client certificates as elsewhere)",
+        values.choice("off", "on", "mutual"),
+    )
     rules: str | None = _setting(
         None,
         "Rules file: YAML, JSON, or JSON Lines in bulk. Default: the starter rules",
@@ -65,6 +92,19 @@ class Settings:
         "open, closed or local: what decides a limit given with the call when the store cannot",
         values.choice("open", "closed", "local"),
     )
+    headers: tuple[str, ...] = _setting(
+        ("x-ratelimit", "ietf"),
+        "Rate headers that clients get: x-ratelimit, ietf, both by comma, or none",
+        values.words("x-ratelimit", "ietf"),
+    )
+    refusal_body: str = _setting(
+        "json", "Body of a refusal: json, or problem (RFC 9457)", values.choice("json", "problem")
+    )
+    retry_jitter: float = _setting(
+        0.1,
+        "Part of a wait by which Retry-After is lengthened at random, so that clients do not return together",
+        values.fraction,
+    )
     threads: int = _setting(0, "Threads answering requests; 0 is one per core", values.whole(0, 1024))
     max_keys: int = _setting(
         1_000_000, "Counters kept in memory; further keys share overflow cells", values.whole(1, 10**9)
@@ -73,6 +113,11 @@ class Settings:
     no_rule: str = _setting("allow", "allow or deny a request no rule applies to", values.choice("allow", "deny"))
     ipv6_prefix: int = _setting(64, "IPv6 clients are counted by this many leading bits", values.whole(1, 128))
     max_connections: int = _setting(10_000, "Connections open at once", values.whole(1, 1_000_000))
+    max_in_flight: int = _setting(
+        10_000,
+        "Requests that may wait for a shared store at once; further ones are decided at once by on_store_failure",
+        values.whole(1, 1_000_000),
+    )
     max_body_bytes: int = _setting(65_536, "Largest request body", values.whole(1, 64 * 2**20))
     header_timeout_s: float = _setting(
         10.0, "Seconds a client has to send a request's head", values.seconds(0.001, 3600)
@@ -87,6 +132,51 @@ class Settings:
     log_format: str = _setting("console", "console for people, json for machines", values.choice("console", "json"))
     rules_poll_s: float = _setting(
         1.0, "Seconds between looks at the rules file; 0 reloads on SIGHUP only", values.seconds(0, 3600)
+    )
+    jwt_secret_file: str | None = _setting(
+        None, "File with the secret of HS256, HS384 or HS512 tokens, at least 32, 48 or 64 bytes", values.optional_text
+    )
+    jwt_public_key: str | None = _setting(
+        None, "PEM files with public keys or certificates that tokens are signed for, by comma", lists.optional_texts
+    )
+    jwt_jwks: str | None = _setting(
+        None, "JSON Web Key Set: a file, or an https:// URL that is fetched every 5 minutes", values.optional_text
+    )
+    jwt_algorithms: str | None = _setting(
+        None, "Algorithms accepted, by comma; unless given, all that the keys allow", lists.optional_texts
+    )
+    jwt_issuer: str | None = _setting(None, "Issuers accepted (`iss`), by comma", lists.optional_texts)
+    jwt_audience: str | None = _setting(
+        None, "Audiences accepted (`aud`), by comma; any of a token's will do", lists.optional_texts
+    )
+    jwt_leeway_s: float = _setting(
+        LEEWAY_S, "Seconds by which clocks may be apart, for exp, nbf and iat", values.seconds(0, 3600)
+    )
+    jwt_required_claims: str | None = _switchable("exp", "Claims a token must have, by comma", lists.optional_texts)
+    jwt_user_claim: str | None = _switchable(
+        "sub", "Claim that names the user: a name, or a JSON pointer from `/`; empty for none", values.optional_text
+    )
+    jwt_tier_claim: str | None = _switchable("tier", "Claim that names the tier, likewise", values.optional_text)
+    jwt_org_claim: str | None = _switchable("org", "Claim that names the org, likewise", values.optional_text)
+    jwt_cache: int = _setting(
+        CACHE_TOKENS, "Verified tokens remembered, so that each is verified once; 0 for none", values.whole(0, 10**7)
+    )
+    api_keys: str | None = _setting(
+        None, "API keys: the file `headgate keys` writes, or JSON Lines for millions", values.optional_text
+    )
+    api_key_secret_file: str | None = _setting(
+        None, "File with the secret that the hashes of API keys are made with", values.optional_text
+    )
+    api_key_header: str = _setting(API_KEY_HEADER, "Header that API keys come in", lists.header_name)
+    trusted_proxies: str | None = _switchable(
+        ",".join(TRUSTED_PROXIES),
+        "Addresses and ranges of proxies whose X-Forwarded-For is believed, by comma; empty for none",
+        lists.ranges,
+    )
+    unverified: str = _setting(
+        "reject",
+        "reject (401) or anonymous: what becomes of a request whose credentials are not good",
+        values.choice(*UNVERIFIED),
     )
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -144,9 +234,10 @@ def read_settings(
     config: str | None = None,
     environ: Mapping[str, str] | None = None,
     folder: str | os.PathLike[str] = ".",
+    defaults: Mapping[str, object] | None = None,
 ) -> Settings:
     """Settings from everywhere. `flags` holds those given on the command line, by setting name; None is not given.
-    Raises SettingsError naming every problem."""
+    `defaults` are a verb's own. Raises SettingsError naming every problem."""
     environ = os.environ if environ is None else environ
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     problems: list[str] = []
@@ -164,6 +255,8 @@ def read_settings(
             source, raw = f"file {file}", table[name]
         else:
             sources[name] = "default"
+            if defaults and name in defaults:
+                chosen[name] = defaults[name]
             continue
         sources[name] = source
         try:
@@ -171,11 +264,23 @@ def read_settings(
         except ValueError as error:
             where = f"{file}: {name}" if source.startswith("file ") else source.split(" ", 1)[1]
             problems.append(f"{where}: {error}, not {values.without_password(raw)!r}")
-    if "listen" in chosen and chosen["listen"] is None and not chosen.get("uds"):
-        problems.append("listen is empty and uds is not set: there is nowhere to answer; give one of them")
+    problems += _contradictions(chosen)
     if problems:
         raise SettingsError(problems)
     return Settings(**chosen, sources=MappingProxyType(sources), warnings=tuple(_strangers(environ, items)))
+
+
+def _contradictions(chosen: Mapping[str, Any]) -> Iterable[str]:
+    """Values that are well on their own and not together."""
+    if "listen" in chosen and chosen["listen"] is None and not chosen.get("uds") and not chosen.get("grpc"):
+        yield "listen is empty and neither uds nor grpc is set: there is nowhere to answer; give one of them"
+    has_cert, has_key = bool(chosen.get("tls_cert")), bool(chosen.get("tls_key"))
+    if has_cert != has_key:
+        yield "tls_cert and tls_key go together: give both or neither"
+    if chosen.get("tls_client_ca") and not has_cert:
+        yield "tls_client_ca asks clients for certificates over TLS, which needs tls_cert and tls_key"
+    if bool(chosen.get("api_keys")) != bool(chosen.get("api_key_secret_file")):
+        yield "api_keys and api_key_secret_file go together: give both or neither"
 
 
 def _read_config(config: str | None, folder: str | os.PathLike[str], problems: list[str]) -> tuple[str, dict[str, Any]]:

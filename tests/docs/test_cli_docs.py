@@ -22,8 +22,15 @@ rules:
     by: user
     limit: often
 """
-# Served and asked over HTTP by the other tests; it would not end by itself.
-RUNS_ON = "serve"
+# With the key that the examples speak of.
+KEYS = f"""\
+keys:
+  - id: k3v9x2m4q7wz
+    user: 42
+    hash: "{"0" * 64}"
+"""
+# Served and asked by the other tests; they would not end by themselves.
+RUN_ON = ("serve", "node")
 # Asks a node that is running; tried with real ones elsewhere.
 ASKS_A_NODE = "status"
 
@@ -66,9 +73,10 @@ def test_commands_in_examples_run(line: str, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rules.yaml").write_text(first_rules(), encoding="utf-8")
     (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
+    (tmp_path / "keys.yaml").write_text(KEYS, encoding="utf-8")
     words = shlex.split(line.partition(">")[0], comments=True)
     environment = dict(words.pop(0).split("=", 1) for _ in range(words.index("headgate")))
-    if words[1] in (RUNS_ON, ASKS_A_NODE):
+    if words[1] in (*RUN_ON, ASKS_A_NODE):
         words.append("--help")
     result = CliRunner().invoke(app, words[1:], env=environment)
     wrong_on_purpose = "broken.yaml" in line or "many" in words

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from headgate import Decision, Limiter, LimitResult
+from headgate import setting_values as values
 from headgate._core import Server
 from headgate.model import find_mistakes, schema_text
 from headgate.node.rules_file import STARTER_FILE
@@ -69,7 +70,7 @@ def serving(limiter: Limiter) -> Iterator[httpx.Client]:
     server = Server(limiter, listen="127.0.0.1:0", threads=1)
     server.start()
     try:
-        with httpx.Client(base_url=f"http://{server.addresses()[0]}", timeout=PATIENCE_S) as client:
+        with httpx.Client(base_url=f"http://{server.addresses()['http']}", timeout=PATIENCE_S) as client:
             yield client
     finally:
         server.drain(PATIENCE_S)
@@ -83,7 +84,7 @@ def test_every_setting_is_documented_in_all_its_forms_with_its_default() -> None
         tuple(cell.strip("`") for cell in row[:4]) for row in DOCS["settings"].section("Every setting").rows()
     ]
     existing = [
-        (item.name, item.flag, item.variable, "none" if item.default is None else str(item.default))
+        (item.name, item.flag, item.variable, "none" if item.default is None else str(values.shown(item.default)))
         for item in setting_items()
     ]
     assert documented == existing

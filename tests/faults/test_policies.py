@@ -78,7 +78,7 @@ def test_closed_is_503_with_retry_after_1_at_every_door(server: Server) -> None:
     http = HttpServer(limiter, listen="127.0.0.1:0", threads=1)
     http.start()
     try:
-        with httpx.Client(base_url=f"http://{http.addresses()[0]}", trust_env=False) as client:
+        with httpx.Client(base_url=f"http://{http.addresses()['http']}", trust_env=False) as client:
             said = client.post("/v1/check", json={"user": "42"}).json()
     finally:
         http.drain(1.0)

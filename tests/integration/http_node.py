@@ -127,7 +127,7 @@ class Node:
         self.server.drain(0.0)
 
     def connect(self) -> Wire:
-        address = self.server.addresses()[0]
+        address = next(iter(self.server.addresses().values()))
         if address.startswith("unix:"):
             connected = socket.socket(socket.AF_UNIX)
             try:
@@ -142,7 +142,7 @@ class Node:
         return self.wires[-1]
 
     def client(self) -> httpx.Client:
-        address = self.server.addresses()[0]
+        address = next(iter(self.server.addresses().values()))
         uds = address.removeprefix("unix:") if address.startswith("unix:") else None
         # Loading certificates that plain HTTP never looks at would take longer than the tests.
         transport = httpx.HTTPTransport(uds=uds, verify=False)

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.model.limits import ALGORITHMS
-from tests.scripts.calls import NEVER_US, Ask, Charge, Request, Scripts
+from tests.model.limits import ALGORITHMS, Limit
+from tests.scripts.calls import NEVER_US, Ask, Charge, Request, ScriptLimit, Scripts
 from tests.scripts.record import HITS, Entry, Record, decode_log
 from tests.scripts.reference import Reference, adopt, alive, comparable, fits, held
-from tests.scripts.strategies import KEYS, START_US, Call, Check, Refund, calls
+from tests.scripts.strategies import KEYS, START_US, Call, Check, Cost, DrawnRequest, Passing, Refund, calls
 
 EXAMPLES = 60
 
@@ -149,3 +149,11 @@ def test_a_batch_leaves_what_its_requests_would_one_by_one(scripts: Scripts, his
                 said += scripts.check(now_us, *part).allowed
         values[apart] = (said, [scripts.value(key) for key in KEYS])
     assert values[False] == values[True]
+
+
+def test_a_log_with_a_cost_beyond_what_a_hit_can_hold_is_still_looked_at(scripts: Scripts) -> None:
+    asks = (Ask("hg1:{user:1}", ScriptLimit(1, Limit("sliding_log", 1, 1_000, None)), False),)
+    one, most = Cost("one", 0.0), Cost("most", 0.0)
+    spends = [(one, False), (most, True), (one, False)]
+    requests = tuple(DrawnRequest(asks, cost, forced) for cost, forced in spends)
+    World(scripts).play(Check(Passing("at once", 0.0, 0), requests))

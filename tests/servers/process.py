@@ -56,6 +56,11 @@ class Process:
         # Popen checks that the process is still there to be signalled: its pid may be somebody else's by now.
         self._popen.send_signal(signal_number)
 
+    def hang(self) -> None:
+        """SIGSTOP; returns when every thread stands still, which takes a moment."""
+        self.send(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+
     def kill(self) -> None:
         """SIGKILL to the whole group, which also ends a stopped process; returns when it is gone."""
         if not self.is_ours:

@@ -116,7 +116,7 @@ class Server(Closing):
 
     def stop_signal(self) -> None:
         """Hangs it: the kernel goes on accepting connections and bytes, and nothing answers."""
-        self._running().send(signal.SIGSTOP)
+        self._running().hang()
         self._is_stopped = True
 
     def cont(self) -> None:

@@ -12,6 +12,7 @@ from headgate import Limiter, RulesFileError
 from headgate.node import process
 from headgate.node.rules_file import STARTER_FILE, Outcome, RulesFile
 from headgate.node.signals import SignalQueue
+from headgate.settings import Settings
 
 RULES = "rules:\n  - {name: a, by: ip, limit: 5/minute}\n"
 MORE = RULES + "  - {name: b, by: org, limit: 5/minute}\n"
@@ -126,8 +127,14 @@ def test_signals_are_queued_and_handlers_are_put_back() -> None:
 
 
 def test_the_command_to_try_goes_to_what_was_bound() -> None:
-    assert "http://127.0.0.1:8080/v1/check" in process._try_it(["127.0.0.1:8080", "unix:/x"])
-    assert "--unix-socket '/a b'" in process._try_it(["unix:/a b"])
+    plain, tls = Settings(), Settings(tls_cert="c.pem", tls_key="k.pem", tls_client_ca="ca.pem")
+    both = {"http": "127.0.0.1:8080", "uds": "unix:/a b"}
+    assert "http://127.0.0.1:8080/v1/check" in process._try_it(plain, both)
+    assert "--unix-socket '/a b'" in process._try_it(plain, {"uds": "unix:/a b"})
+    assert "--unix-socket '/a b'" in process._try_it(tls, both)
+    assert "--cert CLIENT.pem --key CLIENT.key https://127.0.0.1:8081/" in process._try_it(
+        tls, {"grpc": "127.0.0.1:8081"}
+    )
 
 
 def test_the_starter_rules_are_shipped() -> None:

@@ -106,6 +106,12 @@ def test_variables_that_kubernetes_sets_are_no_mistakes(tmp_path: Path) -> None:
         ("rules_poll_s", "soon", "expected seconds"),
         ("rules_poll_s", "-1", "expected seconds from 0"),
         ("store", "", "expected text"),
+        ("jwt_leeway_s", "-1", "expected seconds from 0"),
+        ("jwt_cache", "many", "whole number from 0"),
+        ("trusted_proxies", "10.0.0.0/8,proxy", "'proxy' is none"),
+        ("trusted_proxies", "10.0.0.1/8", "'10.0.0.1/8' is none"),
+        ("api_key_header", "X API Key", "the name of a header"),
+        ("unverified", "maybe", "one of reject, anonymous"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_by_name(tmp_path: Path, name: str, raw: str, words: str) -> None:
@@ -162,9 +168,9 @@ def test_the_config_flag_beats_the_variable(tmp_path: Path) -> None:
 
 
 def test_passwords_are_never_shown(tmp_path: Path) -> None:
-    settings = read(tmp_path, env={"HEADGATE_STORE": "redis://me:secret@host:6379/0"})
-    assert "secret" not in str(settings.shown())
-    assert without_password("redis://:secret@host") == "redis://***@host"
+    settings = read(tmp_path, env={"HEADGATE_STORE": "redis://me:hunter2@host:6379/0"})
+    assert "hunter2" not in str(settings.shown())
+    assert without_password("redis://:hunter2@host") == "redis://***@host"
     assert without_password("redis://a:s@x:1,b:t@y:2") == "redis://***@y:2"
     assert without_password("redis://a:p/s@x,@y:2/0") == "redis://***@y:2/0"
     assert without_password("redis://y?password=s&a=b") == "redis://y?password=***&a=b"
@@ -175,3 +181,15 @@ def test_passwords_are_never_shown(tmp_path: Path) -> None:
 def test_a_settings_error_is_a_config_error_is_a_value_error() -> None:
     assert issubclass(SettingsError, ConfigError)
     assert issubclass(ConfigError, ValueError)
+
+
+def test_lists_are_written_by_comma_or_as_a_list(tmp_path: Path) -> None:
+    (tmp_path / "headgate.toml").write_text("jwt_issuer = ['https://a', 'https://b']\ntrusted_proxies = ''\n")
+    settings = read(tmp_path, env={"HEADGATE_JWT_AUDIENCE": " x , y,"})
+    assert (settings.jwt_issuer, settings.jwt_audience) == ("https://a,https://b", "x,y")
+    assert settings.trusted_proxies is None
+
+
+def test_api_keys_need_their_secret(tmp_path: Path) -> None:
+    for one in ("HEADGATE_API_KEYS", "HEADGATE_API_KEY_SECRET_FILE"):
+        assert "go together" in problems(tmp_path, env={one: "x"})[0]

@@ -1,9 +1,9 @@
 //! From a verdict to what a client sees: headers and bodies, as pure functions.
 
 use crate::algorithm::NEVER;
-use crate::quota::Quota;
 use crate::rule_index::RuleSet;
 use crate::verdict::{LimitResult, Path, Verdict};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Which header families are sent, and how.
@@ -67,31 +67,44 @@ impl<'a> Answer<'a> {
     /// Headers for the response, in order.
     pub fn headers(&self, options: &HeaderOptions) -> Vec<(&'static str, String)> {
         let mut headers = Vec::new();
+        self.each_header(options, &mut |name, value| headers.push((name, value.to_string())));
+        headers
+    }
+
+    /// The same without a text of its own for each value.
+    pub fn each_header(&self, options: &HeaderOptions, put: &mut impl FnMut(&'static str, &str)) {
+        let mut digits = itoa::Buffer::new();
         let retry_after_s = self.retry_after_s(options.jitter);
         if let Some(seconds) = retry_after_s {
-            headers.push(("Retry-After", seconds.to_string()));
+            put("Retry-After", digits.format(seconds));
         }
-        let Some(binding) = self.verdict.binding() else { return headers };
+        let Some(binding) = self.verdict.binding() else { return };
         let hide = self.response(binding.rule).is_some_and(|response| response.hide_remaining);
         if options.x_ratelimit {
-            headers.push(("X-RateLimit-Limit", binding.quota.capacity.to_string()));
+            put("X-RateLimit-Limit", digits.format(binding.quota.capacity));
             if !hide {
-                headers.push(("X-RateLimit-Remaining", binding.measure.remaining.to_string()));
+                put("X-RateLimit-Remaining", digits.format(binding.measure.remaining));
             }
-            headers.push(("X-RateLimit-Reset", seconds_up(binding.measure.reset_after_us).to_string()));
+            put("X-RateLimit-Reset", digits.format(seconds_up(binding.measure.reset_after_us)));
             if let Some(seconds) = retry_after_s {
-                headers.push(("X-RateLimit-Retry-After", seconds.to_string()));
+                put("X-RateLimit-Retry-After", digits.format(seconds));
             }
         }
         if options.ietf {
-            let enforced = self.verdict.results.iter().filter(|result| !result.shadow);
-            let policies: Vec<String> = enforced.map(|result| self.policy(result)).collect();
-            headers.push(("RateLimit-Policy", policies.join(", ")));
+            let mut text = String::with_capacity(160);
+            for result in self.verdict.results.iter().filter(|result| !result.shadow) {
+                if !text.is_empty() {
+                    text.push_str(", ");
+                }
+                self.put_policy(&mut text, result);
+            }
+            put("RateLimit-Policy", &text);
             if !hide {
-                headers.push(("RateLimit", self.service_limit(binding, options.draft, retry_after_s)));
+                text.clear();
+                self.put_service_limit(&mut text, binding, options.draft, retry_after_s);
+                put("RateLimit", &text);
             }
         }
-        headers
     }
 
     /// The JSON body of a refusal.
@@ -133,26 +146,49 @@ impl<'a> Answer<'a> {
         body
     }
 
-    fn policy(&self, result: &LimitResult) -> String {
-        let Quota { capacity, .. } = result.quota;
-        let window_s = seconds_up(result.quota.full_window_us()).max(1);
-        format!("{};q={capacity};w={window_s}", structured_text(&self.policy_name(result)))
+    /// The body of a refusal that no limit is the reason of.
+    pub fn body_of(why: &str, problem: bool) -> String {
+        let why = json_text(why);
+        match problem {
+            true => format!(r#"{{"type": "about:blank", "title": {why}, "status": 401, "retry_after": null}}"#),
+            false => format!(r#"{{"error": {why}, "retry_after": null}}"#),
+        }
     }
 
-    fn service_limit(&self, result: &LimitResult, draft: Draft, retry_after_s: Option<u64>) -> String {
+    fn put_policy(&self, text: &mut String, result: &LimitResult) {
+        self.put_policy_name(text, result);
+        put_parameter(text, ";q=", result.quota.capacity);
+        put_parameter(text, ";w=", seconds_up(result.quota.full_window_us()).max(1));
+    }
+
+    fn put_service_limit(&self, text: &mut String, result: &LimitResult, draft: Draft, retry_after_s: Option<u64>) {
         let next_us = if result.allowed() { result.measure.next_after_us } else { result.wait_us };
         let t = match draft {
             Draft::Ten => seconds_up(next_us),
             Draft::Eleven => next_us / 1_000_000,
         };
-        let name = structured_text(&self.policy_name(result));
-        let remaining = result.measure.remaining;
-        if result.wait_us == NEVER {
-            return format!("{name};r={remaining}");
+        self.put_policy_name(text, result);
+        put_parameter(text, ";r=", result.measure.remaining);
+        if result.wait_us != NEVER {
+            // The fields must not contradict Retry-After.
+            put_parameter(text, ";t=", retry_after_s.map_or(t, |retry_after_s| t.min(retry_after_s)));
         }
-        // The fields must not contradict Retry-After.
-        let t = retry_after_s.map_or(t, |retry_after_s| t.min(retry_after_s));
-        format!("{name};r={remaining};t={t}")
+    }
+
+    fn put_policy_name(&self, text: &mut String, result: &LimitResult) {
+        text.push('"');
+        match (self.rules, result.rule) {
+            (Some(rules), Some(rule)) => {
+                put_structured(text, rules.name(rule));
+                let limits = &rules.record(rule).limits;
+                if limits.len() > 1 {
+                    text.push('.');
+                    put_structured(text, &limits[usize::from(result.nth)].label);
+                }
+            }
+            _ => put_structured(text, &self.policy_name(result)),
+        }
+        text.push('"');
     }
 
     /// A limit's name as a policy: its rule's, with the label where the rule has several limits.
@@ -178,21 +214,44 @@ fn seconds_up(us: u64) -> u64 {
     us.div_ceil(1_000_000)
 }
 
-/// A string of HTTP structured fields: printable ASCII; the rest, and `%` itself, is percent-encoded.
-fn structured_text(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for byte in text.bytes() {
+fn put_parameter(text: &mut String, name: &str, number: u64) {
+    text.push_str(name);
+    text.push_str(itoa::Buffer::new().format(number));
+}
+
+/// What stands between the quotes of a string of HTTP structured fields: printable ASCII; the rest, and `%` itself, is
+/// percent-encoded.
+fn put_structured(text: &mut String, part: &str) {
+    if part.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b':')) {
+        return text.push_str(part);
+    }
+    for byte in part.bytes() {
         match byte {
-            b'"' | b'\\' => quoted.extend(['\\', byte as char]),
-            0x20..=0x7e if byte != b'%' => quoted.push(byte as char),
+            b'"' | b'\\' => text.extend(['\\', byte as char]),
+            0x20..=0x7e if byte != b'%' => text.push(byte as char),
             _ => {
-                let _ = write!(quoted, "%{byte:02X}");
+                let _ = write!(text, "%{byte:02X}"); // Writing to a String cannot fail.
             }
         }
     }
-    quoted.push('"');
-    quoted
+}
+
+/// A text as a header's value: printable ASCII; the rest, and `%` itself, is percent-encoded.
+pub fn header_text(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| (0x21..=0x7e).contains(&byte) && byte != b'%';
+    if text.bytes().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut encoded = String::with_capacity(text.len() + 8);
+    for byte in text.bytes() {
+        match is_plain(byte) {
+            true => encoded.push(byte as char),
+            false => {
+                let _ = write!(encoded, "%{byte:02X}"); // Writing to a String cannot fail.
+            }
+        }
+    }
+    Cow::Owned(encoded)
 }
 
 /// A JSON string.

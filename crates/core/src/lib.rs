@@ -5,6 +5,7 @@
 
 pub mod algorithm;
 pub mod answer;
+pub mod client_ip;
 pub mod decision_json;
 pub mod facts;
 pub mod hash;

@@ -57,6 +57,10 @@ pub struct LimitResult {
     pub nth: u8,
     pub shadow: bool,
     pub quota: Quota,
+    /// What is asked of this limit; 0 only looks.
+    pub cost: u64,
+    /// Another limit of the request spends on the same counter: this one has to fit, and spends nothing.
+    pub looks_only: bool,
     /// The counter: limit × subject.
     pub key: Hash,
     /// The limit alone, for what its subjects share (overflow cells, table shares).
@@ -75,10 +79,11 @@ pub struct LimitResult {
 impl LimitResult {
     /// The question: nothing answered yet.
     #[inline]
-    pub fn ask(rule: Option<u32>, nth: usize, shadow: bool, quota: Quota, key: Hash, limit: Hash) -> Self {
+    pub fn ask(rule: Option<u32>, nth: usize, shadow: bool, quota: Quota, cost: u64, key: Hash, limit: Hash) -> Self {
         let measure = Measure { remaining: 0, next_after_us: 0, reset_after_us: 0 };
         let nth = nth as u8;
-        Self { rule, nth, shadow, quota, key, limit, wait_us: 0, measure, spent: false, used_after: 0.0, refunds: 0 }
+        let (looks_only, wait_us, spent, used_after, refunds) = (false, 0, false, 0.0, 0);
+        Self { rule, nth, shadow, quota, cost, looks_only, key, limit, wait_us, measure, spent, used_after, refunds }
     }
 
     #[inline]
@@ -106,6 +111,7 @@ pub struct Verdict {
     pub skipped: Skipped,
     /// When this was decided, on the clock of what decided it.
     pub at_us: u64,
+    /// What the request asked for; the most, where its limits were asked for different costs.
     pub cost: u64,
     /// Where a shared store keeps what was counted; what that is, only the store knows.
     pub kept: Option<Box<Kept>>,
@@ -162,7 +168,7 @@ impl Verdict {
         let at_us = self.kept.as_ref().map_or(self.at_us, |kept| kept.at_us[position]);
         result.spent.then_some(Charge {
             at_us,
-            cost: self.cost,
+            cost: result.cost,
             used_after: result.used_after,
             refunds: result.refunds,
         })

@@ -13,16 +13,23 @@ use headgate_core::hash::shared_id;
 use headgate_core::record::ID_MASK;
 use headgate_core::rule_index::{Looked, RuleSet, Selection};
 use headgate_core::subject::{log_key, put_principal};
-use headgate_core::verdict::{Kept, Path, Skipped, Verdict};
+use headgate_core::verdict::{Kept, LimitResult, Path, Skipped, Verdict};
 use headgate_core::{Algorithm, Facts, Quota};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 /// What is left of a check when everything local has been looked at.
 pub struct Asked {
     skipped: Skipped,
     call: Call,
+}
+
+impl Asked {
+    pub(crate) fn new(call: Call) -> Self {
+        Self { skipped: None, call }
+    }
 }
 
 /// How far a check came without the store.
@@ -34,14 +41,23 @@ pub enum Step {
 /// A check on its way.
 pub enum Sent {
     Done(Verdict),
-    Asked(Arc<Ticket>, Asked),
+    Asked(Arc<Ticket>, Asked, InFlight),
+}
+
+/// Counts a request that waits for the store, however the wait ends.
+pub struct InFlight(Arc<AtomicUsize>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Sent {
     pub async fn verdict(self, engine: &Engine, rules: Option<&RuleSet>) -> Verdict {
         match self {
             Sent::Done(verdict) => verdict,
-            Sent::Asked(ticket, asked) => {
+            Sent::Asked(ticket, asked, _in_flight) => {
                 let closed =
                     |task: &mut Context<'_>| if ticket.poll(task.waker()) { Poll::Ready(()) } else { Poll::Pending };
                 std::future::poll_fn(closed).await;
@@ -61,7 +77,7 @@ impl Engine {
             return self.done(Some(rules), alone(rules, rule, &call), &call);
         }
         let mut skipped = None;
-        let limits = self.limits(rules, &looked, &selection, &mut skipped);
+        let limits = self.limits(rules, &looked, &selection, cost, &mut skipped);
         if limits.is_empty() {
             return self.done(Some(rules), self.without_rule(skipped, &call), &call);
         }
@@ -71,22 +87,22 @@ impl Engine {
             return self.done(Some(rules), verdict, &call);
         }
         let places = Arc::new(self.places(rules, &looked, &selection));
-        Step::Ask(Question { limits, places, cost, mode: call.mode }, Asked { skipped, call })
+        Step::Ask(Question { limits, places, mode: call.mode }, Asked { skipped, call })
     }
 
     /// The same for limits given with the call.
     pub fn begin_limits(&self, key: &str, quotas: &[Quota], cost: u64, mode: Mode) -> Step {
         let call = Call { cost, mode: asked_mode(cost, mode), now_us: self.clock.now_us() };
-        let limits = self.plain_limits(key, quotas);
+        let limits = self.plain_limits(key, quotas, cost);
         if let Some(refused) = self.remembered_refusal(None, &limits, &call) {
             let verdict = refused_or_allowed(None, SmallVec::from_buf([refused]), Path::RefusedMemory, None, &call);
             return self.done(None, verdict, &call);
         }
         let places = Arc::new(plain_places(key, quotas));
-        Step::Ask(Question { limits, places, cost, mode: call.mode }, Asked { skipped: None, call })
+        Step::Ask(Question { limits, places, mode: call.mode }, Asked { skipped: None, call })
     }
 
-    fn done(&self, rules: Option<&RuleSet>, verdict: Verdict, call: &Call) -> Step {
+    pub(crate) fn done(&self, rules: Option<&RuleSet>, verdict: Verdict, call: &Call) -> Step {
         self.count_shared(rules, &verdict, call);
         Step::Done(verdict)
     }
@@ -121,7 +137,19 @@ impl Engine {
     pub fn send(&self, step: Step) -> Sent {
         match step {
             Step::Done(verdict) => Sent::Done(verdict),
-            Step::Ask(question, asked) => Sent::Asked(self.shared().submit(question, Waiter::Task, 0), asked),
+            Step::Ask(question, asked) => {
+                let waiting = self.in_flight.fetch_add(1, Ordering::Relaxed);
+                let in_flight = InFlight(self.in_flight.clone());
+                // Queueing would only make everyone late: past the bound each limit's policy decides at once.
+                let ticket = match waiting < self.options.max_in_flight {
+                    true => self.shared().submit(question, Waiter::Task, 0),
+                    false => {
+                        self.overloads.fetch_add(1, Ordering::Relaxed);
+                        self.shared().not_asked(question)
+                    }
+                };
+                Sent::Asked(ticket, asked, in_flight)
+            }
         }
     }
 
@@ -212,10 +240,10 @@ impl Engine {
         let mut places = Places { keys: kept.places.keys.clone(), of: SmallVec::new() };
         let mut limits = Limits::new();
         for (position, result) in verdict.results.iter().enumerate().filter(|(_, result)| result.spent) {
-            limits.push(*result);
+            limits.push(LimitResult { cost: extra, ..*result });
             places.of.push(kept.places.of[position]);
         }
-        remote.spend(Question { limits, places: Arc::new(places), cost: extra, mode: Mode::Check }, wait);
+        remote.spend(Question { limits, places: Arc::new(places), mode: Mode::Check }, wait);
     }
 
     /// Where the limits of the winners are kept: in the same order as [`Engine::limits`] gives them.
@@ -244,11 +272,11 @@ impl Engine {
 }
 
 /// A cost of nothing asks for nothing.
-fn asked_mode(cost: u64, mode: Mode) -> Mode {
+pub(crate) fn asked_mode(cost: u64, mode: Mode) -> Mode {
     if cost == 0 { Mode::Peek } else { mode }
 }
 
-fn put_place(places: &mut Places, key: &[u8], id: u64, quota: &Quota) {
+pub(crate) fn put_place(places: &mut Places, key: &[u8], id: u64, quota: &Quota) {
     let log = match quota.algorithm {
         Algorithm::SlidingLog => places.key(&log_key(key, id)),
         _ => NO_LOG,
@@ -263,9 +291,19 @@ pub(crate) fn plain_places(key: &str, quotas: &[Quota]) -> Places {
     let mut text = Vec::with_capacity(32);
     put_principal(&mut text, "key", Some(key));
     for quota in quotas {
-        let window = quota.window_us.to_string();
-        let id = shared_id(&["plain", quota.algorithm.name(), &window]) & ID_MASK;
-        put_place(&mut places, &text, id, quota);
+        put_place(&mut places, &text, plain_id(quota), quota);
     }
     places
+}
+
+/// One such counter among the places of a call.
+pub(crate) fn put_plain_place(places: &mut Places, key: &str, quota: &Quota) {
+    let mut text = Vec::with_capacity(32);
+    put_principal(&mut text, "key", Some(key));
+    put_place(places, &text, plain_id(quota), quota);
+}
+
+fn plain_id(quota: &Quota) -> u64 {
+    let window = quota.window_us.to_string();
+    shared_id(&["plain", quota.algorithm.name(), &window]) & ID_MASK
 }

@@ -18,8 +18,7 @@ pub enum Clock {
 
 impl Clock {
     pub fn system() -> Self {
-        let start_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
-        Clock::System { start_us, start: Instant::now() }
+        Clock::System { start_us: epoch_us(), start: Instant::now() }
     }
 
     #[inline]
@@ -32,4 +31,18 @@ impl Clock {
             Clock::Fake(now_us) => now_us.load(Ordering::Relaxed),
         }
     }
+
+    /// What the calendar says, for times that others wrote: a machine that slept has missed part of the steady time, and
+    /// would take a token that ended meanwhile for good.
+    #[inline]
+    pub fn wall_us(&self) -> u64 {
+        match self {
+            Clock::System { .. } => epoch_us(),
+            Clock::Fake(_) => self.now_us(),
+        }
+    }
+}
+
+fn epoch_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }

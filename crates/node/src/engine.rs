@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::events::Events;
+use crate::identity::{Credentials, Identity, Who};
 use crate::refused_memory::RefusedMemory;
 use crate::store::memory::{MemoryStore, Occupancy};
 use crate::store::remote::{RemoteStore, Status};
@@ -14,6 +15,7 @@ use headgate_core::rule_document::Document;
 use headgate_core::rule_index::{BookError, Looked, RuleBook, RuleSet};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Instant;
 
 /// How an engine decides what its rules leave open.
@@ -30,6 +32,8 @@ pub struct Options {
     pub refused_memory: bool,
     /// What decides a limit given with the call when the store cannot.
     pub on_store_failure: OnStoreFailure,
+    /// Requests of doors that may wait for a shared store at once; what comes on top is decided without it.
+    pub max_in_flight: usize,
 }
 
 impl Default for Options {
@@ -41,6 +45,7 @@ impl Default for Options {
             ipv6_prefix: 64,
             refused_memory: false,
             on_store_failure: OnStoreFailure::Open,
+            max_in_flight: 10_000,
         }
     }
 }
@@ -57,6 +62,11 @@ pub struct Engine {
     pub(crate) refused: Option<RefusedMemory>,
     pub(crate) options: Options,
     pub counters: Counters,
+    pub(crate) in_flight: Arc<AtomicUsize>,
+    /// Requests decided without the store because too many waited for it.
+    pub overloads: AtomicU64,
+    identity: ArcSwap<Identity>,
+    identity_error: Mutex<Option<String>>,
 }
 
 impl Engine {
@@ -79,6 +89,10 @@ impl Engine {
             options,
             keyed,
             counters: Counters::default(),
+            in_flight: Arc::default(),
+            overloads: AtomicU64::new(0),
+            identity: ArcSwap::default(),
+            identity_error: Mutex::new(None),
         }
     }
 
@@ -115,6 +129,37 @@ impl Engine {
 
     pub fn now_us(&self) -> u64 {
         self.clock.now_us()
+    }
+
+    /// What the calendar says.
+    #[inline]
+    pub fn wall_us(&self) -> u64 {
+        self.clock.wall_us()
+    }
+
+    /// How this node knows who is asking.
+    #[inline]
+    pub fn identity(&self) -> arc_swap::Guard<Arc<Identity>> {
+        self.identity.load()
+    }
+
+    pub fn set_identity(&self, identity: Identity) {
+        self.identity.store(Arc::new(identity));
+    }
+
+    /// Why the last change of how callers are known was refused, while the old way goes on.
+    pub fn identity_error(&self) -> Option<String> {
+        self.identity_error.lock().clone()
+    }
+
+    pub fn set_identity_error(&self, error: Option<String>) {
+        *self.identity_error.lock() = error;
+    }
+
+    /// Who is asking, now.
+    #[inline]
+    pub fn identify(&self, credentials: &Credentials<'_>) -> Who {
+        self.identity.load().identify(credentials, self.wall_us())
     }
 
     /// How the shared store is; none when counters are kept here.

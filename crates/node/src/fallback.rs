@@ -111,7 +111,7 @@ impl Engine {
         }
         let refused = results.iter().any(|result| !result.shadow && result.wait_us > 0);
         let mode = if refused { Mode::Peek } else { call.mode };
-        self.store.decide(&mut asked, call.cost, mode, call.now_us);
+        self.store.decide(&mut asked, mode, call.now_us);
         for (position, answer) in positions.into_iter().zip(asked) {
             let result = &mut results[position];
             (result.wait_us, result.measure) = (answer.wait_us, answer.measure);
@@ -145,7 +145,7 @@ impl Engine {
             let result = &verdict.results[*position];
             // What was sent may have been spent; telling it again could count it twice.
             if !was_sent && !result.shadow {
-                remote.owe(&question.places, *position, &result.quota, call.cost);
+                remote.owe(&question.places, *position, &result.quota, result.cost);
             }
         }
     }

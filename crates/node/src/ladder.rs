@@ -44,14 +44,14 @@ impl Engine {
             return alone(rules, rule, call);
         }
         let mut skipped = None;
-        let mut limits = self.limits(rules, looked, &selection, &mut skipped);
+        let mut limits = self.limits(rules, looked, &selection, call.cost, &mut skipped);
         if limits.is_empty() {
             return self.without_rule(skipped, call);
         }
         if let Some(refused) = self.remembered_refusal(Some(rules), &limits, call) {
             return refused_or_allowed(Some(rules), SmallVec::from_buf([refused]), Path::RefusedMemory, skipped, call);
         }
-        self.store.decide(&mut limits, call.cost, call.mode, call.now_us);
+        self.store.decide(&mut limits, call.mode, call.now_us);
         self.remember_refusals(&limits, call);
         refused_or_allowed(Some(rules), limits, Path::Store, skipped, call)
     }
@@ -63,8 +63,8 @@ impl Engine {
             return self.wait(None, self.begin_limits(key, std::slice::from_ref(quota), cost, mode));
         }
         let now_us = self.clock.now_us();
-        let mut limit = plain_limit(&self.keyed, self.plain_subject(key), 0, quota);
-        self.store.decide_one(&mut limit, cost, mode, now_us);
+        let mut limit = plain_limit(&self.keyed, self.plain_subject(key), 0, quota, cost);
+        self.store.decide_one(&mut limit, mode, now_us);
         let allowed = limit.allowed();
         let verdict = Verdict {
             allowed,
@@ -95,8 +95,8 @@ impl Engine {
             return self.wait(None, self.begin_limits(key, quotas, cost, mode));
         }
         let call = Call { cost, mode, now_us: self.clock.now_us() };
-        let mut limits = self.plain_limits(key, quotas);
-        self.store.decide(&mut limits, cost, mode, call.now_us);
+        let mut limits = self.plain_limits(key, quotas, cost);
+        self.store.decide(&mut limits, mode, call.now_us);
         let verdict = refused_or_allowed(None, limits, Path::Store, None, &call);
         if mode == Mode::Check {
             self.counters.count(&verdict, None);
@@ -108,7 +108,7 @@ impl Engine {
     pub fn reset(&self, rules: &RuleSet, facts: Facts<'_>) -> usize {
         let looked = self.look(rules, facts);
         let selection = rules.select(&looked, self.clock.now_us());
-        let limits = self.limits(rules, &looked, &selection, &mut None);
+        let limits = self.limits(rules, &looked, &selection, 0, &mut None);
         if let Some(remote) = &self.remote {
             limits.iter().for_each(|limit| self.forget_refusal(limit));
             return remote.reset_blocking(&self.places(rules, &looked, &selection));
@@ -118,10 +118,10 @@ impl Engine {
 
     pub fn reset_limits(&self, key: &str, quotas: &[Quota]) -> usize {
         if let Some(remote) = &self.remote {
-            self.plain_limits(key, quotas).iter().for_each(|limit| self.forget_refusal(limit));
+            self.plain_limits(key, quotas, 0).iter().for_each(|limit| self.forget_refusal(limit));
             return remote.reset_blocking(&plain_places(key, quotas));
         }
-        self.plain_limits(key, quotas).iter().filter(|limit| self.reset_one(limit)).count()
+        self.plain_limits(key, quotas, 0).iter().filter(|limit| self.reset_one(limit)).count()
     }
 
     fn reset_one(&self, limit: &LimitResult) -> bool {
@@ -163,20 +163,8 @@ impl Engine {
 
     pub(crate) fn without_rule(&self, skipped: Skipped, call: &Call) -> Verdict {
         let allowed = !self.options.deny_without_rule;
-        Verdict {
-            allowed,
-            path: Path::NoRule,
-            degraded: false,
-            status: if allowed { 200 } else { BLOCKED_STATUS },
-            rule: None,
-            retry_after_us: if allowed { 0 } else { NEVER },
-            binding: None,
-            results: SmallVec::new(),
-            skipped,
-            at_us: call.now_us,
-            cost: call.cost,
-            kept: None,
-        }
+        let (status, retry_after_us) = if allowed { (200, 0) } else { (BLOCKED_STATUS, NEVER) };
+        Verdict { allowed, skipped, ..without_limits(Path::NoRule, status, None, retry_after_us, call) }
     }
 
     /// The limits of the winners, as questions.
@@ -186,6 +174,7 @@ impl Engine {
         rules: &RuleSet,
         looked: &Looked<'_>,
         selection: &Selection,
+        cost: u64,
         skipped: &mut Skipped,
     ) -> Limits {
         let mut limits = Limits::with_capacity(selection.winners.len());
@@ -201,7 +190,15 @@ impl Engine {
             for (nth, limit) in record.limits.iter().enumerate() {
                 let limit_hash = self.keyed.mix(record.counter, limit.label_hash);
                 let key = self.keyed.mix(limit_hash, subject);
-                limits.push(LimitResult::ask(Some(winner.rule), nth, winner.shadow, limit.quota, key, limit_hash));
+                limits.push(LimitResult::ask(
+                    Some(winner.rule),
+                    nth,
+                    winner.shadow,
+                    limit.quota,
+                    cost,
+                    key,
+                    limit_hash,
+                ));
             }
         }
         limits
@@ -213,9 +210,9 @@ impl Engine {
         self.keyed.text(PLAIN_KEY_DOMAIN, key)
     }
 
-    pub(crate) fn plain_limits(&self, key: &str, quotas: &[Quota]) -> Limits {
+    pub(crate) fn plain_limits(&self, key: &str, quotas: &[Quota], cost: u64) -> Limits {
         let subject = self.plain_subject(key);
-        quotas.iter().enumerate().map(|(nth, quota)| plain_limit(&self.keyed, subject, nth, quota)).collect()
+        quotas.iter().enumerate().map(|(nth, quota)| plain_limit(&self.keyed, subject, nth, quota, cost)).collect()
     }
 
     /// A limit known to refuse this request. Those that refuse most are looked at first.
@@ -227,18 +224,18 @@ impl Engine {
     ) -> Option<LimitResult> {
         let refused = self.refused.as_ref()?;
         // A cost that can never fit is told so, whatever else is remembered.
-        if call.cost == 0 || limits.iter().any(|limit| !limit.shadow && call.cost > limit.quota.capacity) {
+        if call.cost == 0 || limits.iter().any(|limit| !limit.shadow && limit.cost > limit.quota.capacity) {
             return None;
         }
         let mut order: SmallVec<[(u64, usize); 6]> = SmallVec::new();
-        for (position, limit) in limits.iter().enumerate().filter(|(_, limit)| !limit.shadow) {
+        for (position, limit) in limits.iter().enumerate().filter(|(_, limit)| !limit.shadow && limit.cost > 0) {
             let group = rules.zip(limit.rule).map_or(0, |(rules, rule)| rules.record(rule).group);
             order.push((u64::MAX - self.counters.group(group).refused, position));
         }
         order.sort_unstable();
         order.iter().find_map(|(_, position)| {
             let limit = &limits[*position];
-            let ready_us = refused.ready_us(limit.key, &limit.quota, call.cost, call.now_us)?;
+            let ready_us = refused.ready_us(limit.key, &limit.quota, limit.cost, call.now_us)?;
             let wait_us = ready_us - call.now_us;
             let measure = Measure { remaining: 0, next_after_us: wait_us, reset_after_us: wait_us };
             Some(LimitResult { wait_us, measure, ..*limit })
@@ -248,7 +245,7 @@ impl Engine {
     pub(crate) fn remember_refusals(&self, limits: &Limits, call: &Call) {
         let Some(refused) = &self.refused else { return };
         for limit in limits.iter().filter(|limit| !limit.shadow && !limit.allowed() && limit.wait_us != NEVER) {
-            refused.remember(limit.key, &limit.quota, call.cost, limit.wait_us, call.now_us);
+            refused.remember(limit.key, &limit.quota, limit.cost, limit.wait_us, call.now_us);
         }
     }
 
@@ -265,23 +262,32 @@ impl Engine {
 
 /// A plain counter is (key, algorithm, window): another limit on it keeps what was used.
 #[inline]
-fn plain_limit(keyed: &Keyed, subject: Hash, nth: usize, quota: &Quota) -> LimitResult {
+fn plain_limit(keyed: &Keyed, subject: Hash, nth: usize, quota: &Quota, cost: u64) -> LimitResult {
     let parameters = [quota.window_us, 1 + quota.algorithm as u64];
     let limit = keyed.mix(parameters, parameters);
-    LimitResult::ask(None, nth, false, *quota, keyed.mix(subject, limit), limit)
+    LimitResult::ask(None, nth, false, *quota, cost, keyed.mix(subject, limit), limit)
 }
 
 pub(crate) fn alone(rules: &RuleSet, rule: u32, call: &Call) -> Verdict {
     let template = &rules.record(rule).template;
     let allowed = template.action == Action::Allow;
+    if allowed {
+        return Verdict { allowed, ..without_limits(Path::Exempt, 200, Some(rule), 0, call) };
+    }
     let wait_us = template.until_us.map_or(NEVER, |until_us| until_us.saturating_sub(call.now_us));
+    let status = template.response.status.unwrap_or(BLOCKED_STATUS);
+    without_limits(Path::Blocked, status, Some(rule), wait_us, call)
+}
+
+/// A refusal that no limit has a part in.
+pub(crate) fn without_limits(path: Path, status: u16, rule: Option<u32>, retry_after_us: u64, call: &Call) -> Verdict {
     Verdict {
-        allowed,
-        path: if allowed { Path::Exempt } else { Path::Blocked },
+        allowed: false,
+        path,
         degraded: false,
-        status: if allowed { 200 } else { template.response.status.unwrap_or(BLOCKED_STATUS) },
-        rule: Some(rule),
-        retry_after_us: if allowed { 0 } else { wait_us },
+        status,
+        rule,
+        retry_after_us,
         binding: None,
         results: SmallVec::new(),
         skipped: None,

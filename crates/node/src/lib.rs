@@ -3,11 +3,14 @@
 pub mod asking;
 pub mod breaker;
 pub mod bulk;
+mod certificates;
 pub mod clock;
 pub mod counters;
+pub mod described;
 pub mod engine;
 pub mod events;
 pub mod fallback;
+pub mod identity;
 pub mod ladder;
 pub mod refused_memory;
 pub mod serve;

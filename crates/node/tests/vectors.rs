@@ -53,8 +53,8 @@ struct Run {
 impl Run {
     fn ask(&mut self, step: &Step, place: &str) {
         let mode = if step.op == "check" { Mode::Check } else { Mode::Peek };
-        let mut limit = self.limit;
-        self.store.decide_one(&mut limit, step.cost, mode, step.at_us);
+        let mut limit = LimitResult { cost: step.cost, ..self.limit };
+        self.store.decide_one(&mut limit, mode, step.at_us);
         let expect = &step.expect;
         assert_eq!(Some(limit.allowed()), expect.allowed, "{place}");
         assert_eq!(Some(limit.measure.remaining), expect.remaining, "{place}");
@@ -92,6 +92,7 @@ fn run(vector: &Vector) {
         0,
         false,
         quota(count, window_us, burst),
+        0,
         keyed.text(1, "subject"),
         keyed.text(2, "limit"),
     );

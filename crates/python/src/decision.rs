@@ -145,7 +145,7 @@ impl Decision {
     }
 }
 
-fn header_options(families: Option<Vec<String>>, draft: u8, jitter: f64) -> PyResult<HeaderOptions> {
+pub fn header_options(families: Option<Vec<String>>, draft: u8, jitter: f64) -> PyResult<HeaderOptions> {
     let mut options = HeaderOptions { jitter, ..HeaderOptions::default() };
     if !(0.0..=1.0).contains(&jitter) {
         return Err(PyValueError::new_err("jitter: expected a part from 0 to 1"));

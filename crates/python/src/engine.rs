@@ -5,6 +5,7 @@ use crate::decision::Decision;
 use crate::errors::rules_error;
 use crate::explain::explain;
 use crate::facts::FactArgs;
+use crate::identity::{ApiKeys, Identity, Shown, Tokens, identify, ways};
 use crate::mailbox::Mailbox;
 use crate::quotas::{Cost, Quotas, algorithm, quotas};
 use crate::store::{MEMORY_STORE, open_store};
@@ -109,7 +110,8 @@ fn book_error(py: Python<'_>, error: BookError) -> PyErr {
 impl PyEngine {
     #[new]
     #[pyo3(signature = (*_args, max_keys = 1_000_000, clock = None, region = None, no_rule = "allow", ipv6_prefix = 64,
-        refused_memory = None, store = "memory://", store_deadline = 0.005, on_store_failure = "open", **_kwargs))]
+        refused_memory = None, store = "memory://", store_deadline = 0.005, on_store_failure = "open", max_in_flight = 10_000,
+        **_kwargs))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -123,6 +125,7 @@ impl PyEngine {
         store: &str,
         store_deadline: f64,
         on_store_failure: &str,
+        max_in_flight: usize,
         _kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         if max_keys == 0 || max_keys > KEYS_MAX {
@@ -144,7 +147,15 @@ impl PyEngine {
         let refused_memory = refused_memory.unwrap_or(store != MEMORY_STORE);
         let events = Arc::default();
         let remote = open_store(py, store, store_deadline, &clock, &events)?;
-        let options = Options { max_keys, region, deny_without_rule, ipv6_prefix, refused_memory, on_store_failure };
+        let options = Options {
+            max_keys,
+            region,
+            deny_without_rule,
+            ipv6_prefix,
+            refused_memory,
+            on_store_failure,
+            max_in_flight,
+        };
         let engine = Self { inner: Arc::new(Engine::with_store(options, clock, remote, events)) };
         engine.tell_events(py);
         Ok(engine)
@@ -412,6 +423,35 @@ impl PyEngine {
         let unknown = || PyValueError::new_err(format!("kind: expected user, org or api_key, got `{kind}`"));
         let principal = principal.ok_or_else(unknown)?;
         Ok(py.detach(|| self.inner.remove_override(principal, value)))
+    }
+
+    #[pyo3(signature = (*, authorization = None, api_key = None, peer = None, forwarded_for = None))]
+    fn identify(
+        &self,
+        authorization: Option<&str>,
+        api_key: Option<&str>,
+        peer: Option<&str>,
+        forwarded_for: Option<&str>,
+    ) -> PyResult<Identity> {
+        identify(&self.inner, &Shown { authorization, api_key, peer, forwarded_for })
+    }
+
+    #[pyo3(signature = (tokens, api_keys, *, api_key_header, trusted_proxies, reject))]
+    fn _set_identity(
+        &self,
+        tokens: Option<&Tokens>,
+        api_keys: Option<&ApiKeys>,
+        api_key_header: &str,
+        trusted_proxies: Vec<String>,
+        reject: bool,
+    ) -> PyResult<()> {
+        self.inner.set_identity(ways(tokens, api_keys, api_key_header, &trusted_proxies, reject)?);
+        Ok(())
+    }
+
+    #[pyo3(signature = (error))]
+    fn _set_identity_error(&self, error: Option<String>) {
+        self.inner.set_identity_error(error);
     }
 
     fn rule_count(&self) -> usize {

@@ -7,6 +7,7 @@ mod errors;
 mod explain;
 mod facts;
 mod functions;
+mod identity;
 mod mailbox;
 mod quotas;
 mod server;
@@ -21,6 +22,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<decision::Decision>()?;
     module.add_class::<decision::LimitResult>()?;
     module.add_class::<engine::PyEngine>()?;
+    module.add_class::<identity::ApiKeys>()?;
+    module.add_class::<identity::Identity>()?;
+    module.add_class::<identity::Tokens>()?;
     module.add_class::<server::Server>()?;
     module.add_class::<mailbox::Mailbox>()?;
     module.add("RulesError", module.py().get_type::<errors::RulesError>())?;

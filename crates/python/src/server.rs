@@ -1,14 +1,18 @@
 //! The node's HTTP server, as Python sees it.
 
+use crate::decision::header_options;
 use crate::engine::PyEngine;
-use headgate_node::serve::{Options, Server as Inner};
+use headgate_node::serve::{AdminTls, Options, Server as Inner, TlsFiles};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The most worker threads a server may be told to run.
 const THREADS_MAX: usize = 1_024;
+/// The draft of the IETF's fields that is sent.
+const DRAFT: u8 = 11;
 
 #[pyclass(frozen, module = "headgate._core")]
 pub struct Server {
@@ -18,21 +22,31 @@ pub struct Server {
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (engine, *, listen = None, uds = None, threads = 0, max_connections = 10_000,
-        max_body_bytes = 65_536, header_timeout = 10.0, idle_timeout = 75.0))]
+    #[pyo3(signature = (engine, *, listen = None, grpc = None, uds = None, admin = None, tls_cert = None, tls_key = None,
+        tls_client_ca = None, admin_tls = "on", families = None, jitter = 0.1, problem_body = false, threads = 0,
+        max_connections = 10_000, max_body_bytes = 65_536, header_timeout = 10.0, idle_timeout = 75.0))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         engine: PyRef<'_, PyEngine>,
         listen: Option<String>,
+        grpc: Option<String>,
         uds: Option<PathBuf>,
+        admin: Option<String>,
+        tls_cert: Option<PathBuf>,
+        tls_key: Option<PathBuf>,
+        tls_client_ca: Option<PathBuf>,
+        admin_tls: &str,
+        families: Option<Vec<String>>,
+        jitter: f64,
+        problem_body: bool,
         threads: usize,
         max_connections: usize,
         max_body_bytes: usize,
         header_timeout: f64,
         idle_timeout: f64,
     ) -> PyResult<Self> {
-        if listen.is_none() && uds.is_none() {
-            return Err(PyValueError::new_err("listen, uds: at least one of them is needed"));
+        if listen.is_none() && grpc.is_none() && uds.is_none() {
+            return Err(PyValueError::new_err("listen, grpc, uds: at least one of them is needed"));
         }
         if threads > THREADS_MAX {
             return Err(PyValueError::new_err(format!("threads: expected 0 to {THREADS_MAX}, got {threads}")));
@@ -40,9 +54,24 @@ impl Server {
         if max_connections == 0 || max_body_bytes == 0 {
             return Err(PyValueError::new_err("max_connections, max_body_bytes: expected at least 1"));
         }
+        let admin_tls = match admin_tls {
+            "off" => AdminTls::Off,
+            "on" => AdminTls::On,
+            "mutual" => AdminTls::Mutual,
+            other => {
+                let words = format!("admin_tls: expected off, on or mutual, got `{other}`");
+                return Err(PyValueError::new_err(words));
+            }
+        };
         let options = Options {
             listen,
+            grpc,
             uds,
+            admin,
+            tls: tls_files(tls_cert, tls_key, tls_client_ca)?,
+            admin_tls,
+            headers: header_options(families, DRAFT, jitter)?,
+            problem_body,
             threads,
             max_connections,
             max_body_bytes,
@@ -56,8 +85,16 @@ impl Server {
         Ok(self.inner.start()?)
     }
 
-    fn addresses(&self) -> Vec<String> {
-        self.inner.addresses().to_vec()
+    fn addresses<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let addresses = PyDict::new(py);
+        for (name, address) in self.inner.addresses() {
+            addresses.set_item(name, address)?;
+        }
+        Ok(addresses)
+    }
+
+    fn reload_tls(&self, py: Python<'_>) -> Option<String> {
+        py.detach(|| self.inner.reload_tls().err())
     }
 
     #[pyo3(signature = (error))]
@@ -71,6 +108,14 @@ impl Server {
             _ => seconds("timeout", timeout)?,
         };
         Ok(py.detach(|| self.inner.drain(timeout)))
+    }
+}
+
+fn tls_files(cert: Option<PathBuf>, key: Option<PathBuf>, client_ca: Option<PathBuf>) -> PyResult<Option<TlsFiles>> {
+    match (cert, key, client_ca) {
+        (Some(cert), Some(key), client_ca) => Ok(Some(TlsFiles { cert, key, client_ca })),
+        (None, None, None) => Ok(None),
+        _ => Err(PyValueError::new_err("tls_cert, tls_key: both are needed, tls_client_ca only beside them")),
     }
 }
 

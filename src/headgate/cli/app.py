@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from headgate.cli import check, rules, serve, settings, status, version
+from headgate.cli import check, keys, node, rules, serve, settings, status, version
 
 # Plain help: examples keep their lines, and nothing in a description is taken for markup.
 app = typer.Typer(
@@ -17,7 +17,9 @@ app = typer.Typer(
 )
 
 app.command("serve")(serve.serve)
+app.command("node")(node.node)
 app.command("check")(check.check)
+app.add_typer(keys.app, name="keys")
 app.add_typer(rules.app, name="rules")
 app.command("status")(status.status)
 app.command("settings")(settings.settings)

@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 
+from headgate import setting_values as values
 from headgate.settings import CONFIG_FILE, CONFIG_VARIABLE, SettingItem, setting_items
 
+_METAVARS = {
+    "listen": "HOST:PORT",
+    "grpc": "HOST:PORT",
+    "admin": "HOST:PORT",
+    "uds": "PATH",
+    "rules": "FILE",
+    "tls_cert": "FILE",
+    "tls_key": "FILE",
+    "tls_client_ca": "FILE",
+    "store": "URL",
+    "jwt_secret_file": "FILE",
+    "jwt_public_key": "FILES",
+    "jwt_jwks": "FILE|URL",
+    "api_keys": "FILE",
+    "api_key_secret_file": "FILE",
+    "api_key_header": "NAME",
+    "trusted_proxies": "RANGES",
+    "headers": "WORDS",
+}
 _CONFIG_HELP = f"Settings file. Default: {CONFIG_FILE} here, if there is one [{CONFIG_VARIABLE}]"
 
 
-def with_setting_flags(verb: Callable[..., None]) -> Callable[..., None]:
+def with_setting_flags(
+    verb: Callable[..., None], also: Mapping[str, str] = MappingProxyType({})
+) -> Callable[..., None]:
     """Give a verb that takes `config` and `**flags` one option for every setting. All are text: settings are
-    validated in one place, whether they come from a flag, the environment or a file."""
+    validated in one place, wherever they come from. `also` gives some a second name."""
     own = [
         item for item in inspect.signature(verb, eval_str=True).parameters.values() if item.kind is not item.VAR_KEYWORD
     ]
-    options = [_option(item) for item in setting_items()]
+    options = [_option(item, also.get(item.name)) for item in setting_items()]
     config = inspect.Parameter(
         "config",
         inspect.Parameter.KEYWORD_ONLY,
@@ -40,9 +63,10 @@ def with_setting_flags(verb: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _option(item: SettingItem) -> inspect.Parameter:
-    default = "" if item.default is None else f" (default {item.default})"
-    option = typer.Option(item.flag, help=f"{item.about}{default} [{item.variable}]", metavar=_metavar(item))
+def _option(item: SettingItem, also: str | None) -> inspect.Parameter:
+    default = "" if item.default is None else f" (default {values.shown(item.default)})"
+    names = [also, item.flag] if also else [item.flag]
+    option = typer.Option(*names, help=f"{item.about}{default} [{item.variable}]", metavar=_metavar(item))
     annotation = Annotated[str | None, option]
     return inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
@@ -50,6 +74,6 @@ def _option(item: SettingItem) -> inspect.Parameter:
 def _metavar(item: SettingItem) -> str:
     if item.name.endswith("_s"):
         return "SECONDS"
-    if isinstance(item.default, int):
+    if isinstance(item.default, int | float):
         return "N"
-    return {"listen": "HOST:PORT", "uds": "PATH", "rules": "FILE", "store": "URL"}.get(item.name, "WORD")
+    return _METAVARS.get(item.name, "WORD")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -10,17 +11,14 @@ from headgate.cli.errors import reported
 from headgate.cli.flags import with_setting_flags
 from headgate.settings import read_settings
 
+ReadyFile = Annotated[
+    str | None,
+    typer.Option("--ready-file", help="Write the bound addresses here, as JSON, once answering", metavar="PATH"),
+]
+
 
 @with_setting_flags
-def serve(
-    *,
-    config: str | None = None,
-    ready_file: Annotated[
-        str | None,
-        typer.Option("--ready-file", help="Write the bound addresses here, as JSON, once answering", metavar="PATH"),
-    ] = None,
-    **flags: str | None,
-) -> None:
+def serve(*, config: str | None = None, ready_file: ReadyFile = None, **flags: str | None) -> None:
     """Answer checks over HTTP until SIGTERM; SIGHUP or a saved change reloads the rules.
 
     \b
@@ -28,8 +26,18 @@ def serve(
       headgate serve --rules rules.yaml --listen 127.0.0.1:8080
       curl -s 127.0.0.1:8080/v1/check -d '{"user": "42", "path": "/api/v1/login", "method": "POST"}'
     """
+    run_node(flags, config, ready_file)
+
+
+def run_node(
+    flags: Mapping[str, str | None],
+    config: str | None,
+    ready_file: str | None,
+    defaults: Mapping[str, object] | None = None,
+) -> NoReturn:
+    """A node until it is told to stop; `defaults` are a verb's own."""
     with reported():
-        settings = read_settings(flags, config=config)
+        settings = read_settings(flags, config=config, defaults=defaults)
         from headgate.node.process import run
 
         code = run(settings, ready_file=ready_file)

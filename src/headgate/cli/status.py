@@ -82,6 +82,8 @@ def _show(told: dict[str, Any]) -> None:
     out.print(f"{word}; {told['rules']} rules, version {told['rules_version']}", soft_wrap=True)
     if told.get("rules_error"):
         out.print(f"the last change of the rules was refused: {told['rules_error']}", soft_wrap=True)
+    if told.get("identity_error"):
+        out.print(f"who is known: the last change was refused: {told['identity_error']}", soft_wrap=True)
     store = told.get("store")
     if store is None:
         out.print("counters are in this node's memory")

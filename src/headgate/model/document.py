@@ -106,7 +106,7 @@ def parse_text(text: str, name: str | None, *, is_json: bool) -> Document:
     """A document from its text; `name` is what mistakes call the file."""
     if len(text.encode("utf-8", "surrogatepass")) > nodes.TEXT_BYTES_MAX:
         raise RulesFileError([_too_large(name)])
-    root, flaws = read_json(text, name) if is_json else _read_either(text, name)
+    root, flaws = read_json(text, name) if is_json else read_nodes(text, name)
     if root is None:
         raise RulesFileError(flaws)
     if not isinstance(root, nodes.Mapping):
@@ -120,7 +120,8 @@ def parse_text(text: str, name: str | None, *, is_json: bool) -> Document:
     return Document(name, _dump(nodes.to_value(root)), count, root, tuple(flaws))
 
 
-def _read_either(text: str, name: str | None) -> tuple[nodes.Node | None, list[Mistake]]:
+def read_nodes(text: str, name: str | None) -> tuple[nodes.Node | None, list[Mistake]]:
+    """A text that is YAML or JSON, as nodes, and what was wrong in it."""
     # JSON is nearly YAML, but not where it is indented with tabs or writes emoji as two \u escapes.
     if text.lstrip().startswith("{"):
         root, flaws = read_json(text, name)

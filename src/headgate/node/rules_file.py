@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.errors import HeadgateError
 from headgate.limiter import Limiter
+from headgate.node.watched_files import WatchedFiles
 
 STARTER_FILE = Path(__file__).parent.parent / "starter.yaml"
-_HASH_CHUNK_BYTES = 1024 * 1024
-
-# What a file looks like from outside: modified (ns), bytes, device, inode. None when it cannot be seen.
-Stamp = tuple[int, int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +26,20 @@ class RulesFile:
     def __init__(self, limiter: Limiter, path: str | os.PathLike[str]) -> None:
         self._limiter = limiter
         self.path = os.fspath(path)
-        self._stamp: Stamp = None
-        self._digest: bytes | None = None
+        self._watched = WatchedFiles(path)
 
     def load(self) -> None:
         """The first time: raises RulesFileError, since there are no old rules to go on with."""
-        self._remember()
+        self._watched.remember()
         self._limiter.reload(self.path)
 
     def poll(self) -> Outcome | None:
         """Reload if the file changed; None when it did not."""
-        stamp = self._look()
-        if stamp == self._stamp:
-            return None
-        digest = self._digest
-        self._remember()
-        if digest is not None and digest == self._digest:
-            return None
-        return self._try_load()
+        return self._try_load() if self._watched.changed() else None
 
     def reload(self) -> Outcome:
         """Reload whether or not it seems changed."""
-        self._remember()
+        self._watched.remember()
         return self._try_load()
 
     def _try_load(self) -> Outcome:
@@ -63,26 +51,3 @@ class RulesFile:
         except Exception as error:
             return Outcome(f"{self.path}: {type(error).__name__}: {error}")
         return Outcome(None)
-
-    def _remember(self) -> None:
-        """Always before reading: a write that comes in between is then seen by the next look."""
-        self._stamp = self._look()
-        self._digest = self._hash()
-
-    def _look(self) -> Stamp:
-        try:
-            seen = os.stat(self.path)
-        except OSError:
-            return None
-        return seen.st_mtime_ns, seen.st_size, seen.st_dev, seen.st_ino
-
-    def _hash(self) -> bytes | None:
-        """Editors and config maps rewrite files without changing them; that is no change."""
-        digest = hashlib.blake2b(digest_size=16)
-        try:
-            with open(self.path, "rb") as file:
-                while chunk := file.read(_HASH_CHUNK_BYTES):
-                    digest.update(chunk)
-        except OSError:
-            return None
-        return digest.digest()

@@ -76,19 +76,18 @@ impl Patterns {
         new
     }
 
-    /// The path's own key, and every pattern that matches it.
+    /// The path's own key; every pattern that matches it is put among the hits.
     #[inline]
-    pub fn matching(&self, keyed: &Keyed, path: &str) -> (Hash, Hits) {
-        let mut hits = Hits::new();
+    pub fn matching(&self, keyed: &Keyed, path: &str, hits: &mut Hits) -> Hash {
         let exact = keyed.text(PATH_DOMAIN, path);
         if self.list.is_empty() {
-            return (exact, hits);
+            return exact;
         }
         if let Some(index) = self.by_key.get(&exact) {
             hits.push(Hit { key: exact, index: *index });
         }
         if self.shapes.is_empty() {
-            return (exact, hits);
+            return exact;
         }
         let mut count = 0_u32;
         let mut hashes: SmallVec<[Hash; 8]> = SmallVec::new();
@@ -112,7 +111,7 @@ impl Patterns {
                 }
             }
         }
-        (exact, hits)
+        exact
     }
 
     #[inline]
@@ -161,7 +160,8 @@ mod tests {
         let keyed = Keyed::random();
         let parsed = patterns.iter().map(|text| Arc::new(Pattern::parse(text).unwrap()));
         let patterns = Patterns::new(&keyed, parsed);
-        let (_, hits) = patterns.matching(&keyed, path);
+        let mut hits = Hits::new();
+        patterns.matching(&keyed, path, &mut hits);
         let mut texts: Vec<String> = hits.iter().map(|hit| patterns.pattern(hit).text.clone()).collect();
         texts.sort_unstable();
         texts
@@ -181,7 +181,8 @@ mod tests {
         let keyed = Keyed::random();
         let parsed = ["/a/*", "/a/{x}", "/{y}/b"].iter().map(|text| Arc::new(Pattern::parse(text).unwrap()));
         let patterns = Patterns::new(&keyed, parsed);
-        let (_, hits) = patterns.matching(&keyed, "/a/b");
+        let mut hits = Hits::new();
+        patterns.matching(&keyed, "/a/b", &mut hits);
         assert_eq!(patterns.most_specific(&hits).unwrap().1.text, "/a/{x}");
     }
 }

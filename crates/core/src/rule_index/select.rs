@@ -26,6 +26,8 @@ pub struct Looked<'a> {
     /// Where the tier came from: an override's principal, or none.
     pub tier_override: Option<Dim>,
     pub counted_ip: Option<IpAddr>,
+    /// Nothing stands in for a fact that is missing: no default tier, no address for a user.
+    is_strict: bool,
     hashes: [Hash; Dim::COUNT],
     present: u8,
     ip_counted_hash: Hash,
@@ -69,22 +71,44 @@ struct Contender {
     order: u32,
 }
 
-impl RuleSet {
-    /// Hashes the facts the rules ask for. `claimed` facts are taken as they are: verifying them was the door's work.
+impl<'a> Looked<'a> {
+    /// Nothing hashed yet.
     #[inline]
-    pub fn look<'a>(&'a self, facts: Facts<'a>, ipv6_prefix: u8) -> Looked<'a> {
-        let keyed = &self.keyed;
-        let mut looked = Looked {
+    fn of(facts: Facts<'a>, ipv6_prefix: u8, is_strict: bool) -> Self {
+        Looked {
             facts,
             path: facts.path.map(normalise),
             tier: facts.tier.unwrap_or(DEFAULT_TIER),
             tier_override: None,
             counted_ip: facts.ip.map(|ip| net::counted_ip(ip, ipv6_prefix)),
+            is_strict,
             hashes: [[0, 0]; Dim::COUNT],
             present: 0,
             ip_counted_hash: [0, 0],
             patterns: Hits::new(),
-        };
+        }
+    }
+}
+
+impl RuleSet {
+    /// Hashes the facts the rules ask for. `claimed` facts are taken as they are: verifying them was the door's work.
+    #[inline]
+    pub fn look<'a>(&'a self, facts: Facts<'a>, ipv6_prefix: u8) -> Looked<'a> {
+        let mut looked = Looked::of(facts, ipv6_prefix, false);
+        self.hash(&mut looked);
+        looked
+    }
+
+    /// The same for facts that nothing stands in for when they are missing.
+    #[inline]
+    pub fn look_strictly<'a>(&'a self, facts: Facts<'a>, ipv6_prefix: u8) -> Looked<'a> {
+        let mut looked = Looked::of(facts, ipv6_prefix, true);
+        self.hash(&mut looked);
+        looked
+    }
+
+    fn hash<'a>(&'a self, looked: &mut Looked<'a>) {
+        let (keyed, facts) = (&self.keyed, looked.facts);
         let mut put = |dim: Dim, text: Option<&str>| {
             if let (Some(text), true) = (text, self.needed & dim.bit() != 0) {
                 looked.hashes[dim as usize] = keyed.text(dim_domain(dim), text);
@@ -99,10 +123,11 @@ impl RuleSet {
             let upper = method.bytes().any(|byte| byte.is_ascii_lowercase());
             if upper { put(Dim::Method, Some(&method.to_ascii_uppercase())) } else { put(Dim::Method, Some(method)) }
         }
-        if !self.tiers.is_empty() {
-            self.apply_tier_override(&mut looked);
+        let has_tier = !looked.is_strict || facts.tier.is_some();
+        if has_tier && !self.tiers.is_empty() {
+            self.apply_tier_override(looked);
         }
-        if self.needed & Dim::Tier.bit() != 0 {
+        if has_tier && self.needed & Dim::Tier.bit() != 0 {
             looked.hashes[Dim::Tier as usize] = keyed.text(dim_domain(Dim::Tier), looked.tier);
             looked.present |= Dim::Tier.bit();
         }
@@ -111,13 +136,11 @@ impl RuleSet {
             looked.present |= Dim::Ip.bit();
         }
         if let (Some(path), true) = (&looked.path, self.needed & Dim::Endpoint.bit() != 0) {
-            let (path_key, patterns) = self.patterns.matching(keyed, path);
-            looked.patterns = patterns;
+            let path_key = self.patterns.matching(keyed, path, &mut looked.patterns);
             let best = self.patterns.most_specific(&looked.patterns);
             looked.hashes[Dim::Endpoint as usize] = best.map_or(path_key, |(key, _)| key);
             looked.present |= Dim::Endpoint.bit();
         }
-        looked
     }
 
     /// A tier set for the user, the API key or the org beats the one claimed.
@@ -209,7 +232,7 @@ impl RuleSet {
                 looked.ip_counted_hash
             } else if looked.present & dim.bit() != 0 {
                 looked.hashes[dim as usize]
-            } else if matches!(dim, Dim::User | Dim::ApiKey) {
+            } else if matches!(dim, Dim::User | Dim::ApiKey) && !looked.is_strict {
                 self.stand_in(looked)
             } else {
                 return Err(dim.name());

@@ -1,8 +1,10 @@
 //! Takes connections in and gives each to the worker that has fewest.
 
+use super::door::{Door, Origin};
 use super::listener::{Listener, Stream};
 use super::shared::Shared;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,11 +24,21 @@ const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nc
     content-type: application/problem+json\r\ncontent-length: 115\r\n\r\n\
     {\"type\":\"about:blank\",\"title\":\"Too many connections\",\"status\":503,\"detail\":\"this node's connections are all taken\"}";
 
-/// Connections on their way to a worker.
-pub(crate) type Arrivals = mpsc::UnboundedSender<Stream>;
+/// Connections past the limit that the admin door takes all the same: a full node must be able to say so.
+const ADMIN_SPARE: usize = 64;
+
+/// A connection on its way to a worker.
+pub(crate) struct Arrival {
+    pub stream: Stream,
+    pub origin: Origin,
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+pub(crate) type Arrivals = mpsc::UnboundedSender<Arrival>;
 
 pub(crate) struct Acceptor {
     pub listener: Listener,
+    pub door: Door,
     pub shared: Arc<Shared>,
     /// One for each worker. Their closing is what tells a worker to drain.
     pub arrivals: Vec<Arrivals>,
@@ -37,20 +49,20 @@ impl Acceptor {
     /// Accepts until told to stop, and then what the kernel has already accepted on our behalf.
     pub async fn run(mut self) -> io::Result<()> {
         let listener = self.listener.register()?;
-        let mut desk = Desk { shared: self.shared, arrivals: self.arrivals, next: 0 };
+        let mut desk = Desk { shared: self.shared, door: self.door, arrivals: self.arrivals, next: 0 };
         loop {
             tokio::select! {
                 biased;
                 _ = self.stop.changed() => break,
                 accepted = listener.accept() => match accepted {
-                    Ok(stream) => desk.take(stream),
+                    Ok((stream, peer)) => desk.take(stream, peer),
                     Err(error) => pause_if_exhausted(&error).await,
                 },
             }
         }
         for _ in 0..LAST_CALLS_MAX {
-            let Ok(Ok(stream)) = tokio::time::timeout(LAST_CALL, listener.accept()).await else { break };
-            desk.take(stream);
+            let Ok(Ok((stream, peer))) = tokio::time::timeout(LAST_CALL, listener.accept()).await else { break };
+            desk.take(stream, peer);
         }
         Ok(())
     }
@@ -66,22 +78,31 @@ async fn pause_if_exhausted(error: &io::Error) {
 
 struct Desk {
     shared: Arc<Shared>,
+    door: Door,
     arrivals: Vec<Arrivals>,
     next: usize,
 }
 
 impl Desk {
-    fn take(&mut self, stream: Stream) {
-        if self.shared.connections() >= self.shared.options.max_connections {
-            return refuse(stream);
+    fn take(&mut self, stream: Stream, peer: Option<IpAddr>) {
+        let tls = self.door.tls_config();
+        let spare = if self.door.is_admin { ADMIN_SPARE } else { 0 };
+        if self.shared.connections() >= self.shared.options.max_connections + spare {
+            self.shared.refused_connections.fetch_add(1, Ordering::Relaxed);
+            // Under TLS nothing can be said before a handshake, which is what there is no room for.
+            if tls.is_none() {
+                refuse(stream);
+            }
+            return;
         }
+        let origin = Origin { peer, is_admin: self.door.is_admin };
         let workers = &self.shared.workers;
         // Ties go round, so that the first worker is not everyone's first choice.
         self.next = (self.next + 1) % workers.len();
         let turn = (0..workers.len()).map(|n| (self.next + n) % workers.len());
         let Some(chosen) = turn.min_by_key(|n| workers[*n].connections.load(Ordering::Relaxed)) else { return };
         workers[chosen].connections.fetch_add(1, Ordering::Relaxed);
-        if self.arrivals[chosen].send(stream).is_err() {
+        if self.arrivals[chosen].send(Arrival { stream, origin, tls }).is_err() {
             workers[chosen].connections.fetch_sub(1, Ordering::Relaxed);
         }
     }

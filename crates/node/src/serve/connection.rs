@@ -1,7 +1,10 @@
-//! One connection: HTTP/1 in, answers out.
+//! One connection: HTTP/1 in, answers out; or HTTP/2, which is handed on.
 
 use super::chunked::{Chunks, Progress};
+use super::door::Origin;
+use super::grpc;
 use super::head::{Framing, HEAD_BYTES_MAX, Head, Parsed, parse};
+use super::prefixed::Prefixed;
 use super::problem::Problem;
 use super::reply_text::put_answer;
 use super::router::{Asked, Reply, Route, answer, begin};
@@ -17,8 +20,11 @@ const GATHERED_BYTES_MAX: usize = 64 * 1024;
 /// How much is read of a client that was told to stop, so that it is listening when told.
 const DISCARDED_BYTES_MAX: usize = 1024 * 1024;
 
+/// What an HTTP/2 client says first.
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 /// Serves a connection until it ends.
-pub(crate) async fn serve<S>(stream: S, shared: Arc<Shared>, watch: Arc<Watch>)
+pub(crate) async fn serve<S>(stream: S, shared: Arc<Shared>, watch: Arc<Watch>, origin: Origin)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -26,11 +32,16 @@ where
         stream,
         shared,
         watch,
+        origin,
         input: Vec::with_capacity(BUFFER_BYTES),
         start: 0,
         out: Vec::with_capacity(BUFFER_BYTES),
         body: Vec::with_capacity(BUFFER_BYTES),
     };
+    if connection.speaks_http2().await {
+        let Connection { stream, shared, watch, input, .. } = connection;
+        return Box::pin(grpc::serve(Prefixed::new(input, stream), shared, watch)).await;
+    }
     if connection.answer_all().await == End::WhileSending {
         connection.linger().await;
     }
@@ -49,6 +60,7 @@ struct Connection<S> {
     stream: S,
     shared: Arc<Shared>,
     watch: Arc<Watch>,
+    origin: Origin,
     /// What came, of which all before `start` is dealt with.
     input: Vec<u8>,
     start: usize,
@@ -59,6 +71,25 @@ struct Connection<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Whether the first bytes are those that begin HTTP/2.
+    async fn speaks_http2(&mut self) -> bool {
+        if self.origin.is_admin {
+            return false;
+        }
+        loop {
+            let known = self.input.len().min(HTTP2_PREFACE.len());
+            if self.input[..known] != HTTP2_PREFACE[..known] {
+                return false;
+            }
+            if known == HTTP2_PREFACE.len() {
+                return true;
+            }
+            if !self.fill(known + 1).await {
+                return false;
+            }
+        }
+    }
+
     async fn answer_all(&mut self) -> End {
         loop {
             let head = match self.next_head().await {
@@ -175,7 +206,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     #[inline]
     fn answer(&mut self, head: &Head, chunks: Option<&[u8]>) -> bool {
         self.body.clear();
-        let asked = asked(&self.input[self.start..], head, chunks);
+        let asked = asked(&self.input[self.start..], head, chunks, self.origin);
         let reply = answer(&self.shared, &asked, &mut self.body);
         let shows_body = asked.method != "HEAD";
         self.put(head, chunks, &reply, shows_body)
@@ -184,13 +215,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// The same for an answer that a shared store is waited for.
     async fn answer_shared(&mut self, head: &Head, chunks: Option<&[u8]>) -> bool {
         self.body.clear();
-        let begun = begin(&self.shared, &asked(&self.input[self.start..], head, chunks), &mut self.body);
+        let begun = begin(&self.shared, &asked(&self.input[self.start..], head, chunks, self.origin), &mut self.body);
         self.watch.enter(Phase::Answering);
         let reply = match begun {
-            Ok(begun) => begun.finish(&self.shared.engine, &mut self.body).await,
+            Ok(begun) => begun.finish(&self.shared, &mut self.body).await,
             Err(reply) => reply,
         };
-        self.put(head, chunks, &reply, true)
+        let shows_body = !self.input[self.start..].starts_with(b"HEAD ");
+        self.put(head, chunks, &reply, shows_body)
     }
 
     /// Puts an answer among those to be sent; false when it is the last.
@@ -281,13 +313,15 @@ fn body_len(head: &Head, chunks: Option<&[u8]>) -> usize {
 
 /// A request as the routes see it.
 #[inline]
-fn asked<'a>(request: &'a [u8], head: &Head, chunks: Option<&'a [u8]>) -> Asked<'a> {
+fn asked<'a>(request: &'a [u8], head: &Head, chunks: Option<&'a [u8]>, origin: Origin) -> Asked<'a> {
     let len = body_len(head, chunks);
     let text = |range: &std::ops::Range<usize>| str::from_utf8(&request[range.clone()]).unwrap_or_default();
     Asked {
         route: head.route,
         method: text(&head.method),
         query: head.query.as_ref().map(text),
+        head: &request[..head.len],
+        origin,
         body: chunks.unwrap_or(&request[head.len..head.len + len]),
     }
 }

@@ -1,5 +1,6 @@
 //! Facts as `/v1/check` and `/v1/checks` take them.
 
+use super::credentials_json::{CREDENTIALS_EXPECTED, CredentialsBody, CredentialsSeed, Verified};
 use super::descriptors_json::{DESCRIPTORS_EXPECTED, DescriptorsSeed};
 use super::facts_scan::scan;
 use super::json::{
@@ -19,7 +20,7 @@ pub(crate) const CHECKS_MAX: usize = 1_000;
 
 const OBJECT: &str = "an object of facts";
 const LIST: &str = "a list of at most 1000 objects of facts";
-const KNOWN: &str = "user, api_key, org, ip, tier, method, path, region, descriptors, cost";
+const KNOWN: &str = "user, api_key, org, ip, tier, method, path, region, descriptors, credentials, cost";
 const PATH: TextKind = TextKind { bytes_max: PATH_BYTES_MAX, or_whole_number: false };
 
 type Text<'de> = Cow<'de, str>;
@@ -27,15 +28,17 @@ type Text<'de> = Cow<'de, str>;
 /// One request's facts, borrowed from the body wherever nothing was escaped.
 #[derive(Debug)]
 pub(crate) struct FactsBody<'de> {
-    user: Option<Text<'de>>,
-    api_key: Option<Text<'de>>,
-    org: Option<Text<'de>>,
-    ip: Option<IpAddr>,
-    tier: Option<Text<'de>>,
+    pub user: Option<Text<'de>>,
+    pub api_key: Option<Text<'de>>,
+    pub org: Option<Text<'de>>,
+    pub ip: Option<IpAddr>,
+    pub tier: Option<Text<'de>>,
     method: Option<Text<'de>>,
     path: Option<Text<'de>>,
     region: Option<Text<'de>>,
     descriptors: Vec<(Text<'de>, Text<'de>)>,
+    pub credentials: Option<Box<CredentialsBody<'de>>>,
+    pub verified: Option<Verified>,
     pub cost: u64,
 }
 
@@ -43,12 +46,13 @@ impl FactsBody<'_> {
     /// Hands the facts on in the form the engine takes.
     pub fn with_facts<R>(&self, use_facts: impl FnOnce(Facts<'_>) -> R) -> R {
         let descriptors: Vec<(&str, &str)> = self.descriptors.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let known = self.verified.as_ref().and_then(|verified| verified.known.as_deref());
         use_facts(Facts {
-            user: self.user.as_deref(),
-            api_key: self.api_key.as_deref(),
-            org: self.org.as_deref(),
-            ip: self.ip,
-            tier: self.tier.as_deref(),
+            user: self.user.as_deref().or(known.and_then(|known| known.user.as_deref())),
+            api_key: self.api_key.as_deref().or(known.and_then(|known| known.api_key.as_deref())),
+            org: self.org.as_deref().or(known.and_then(|known| known.org.as_deref())),
+            ip: self.ip.or(self.verified.as_ref().and_then(|verified| verified.ip)),
+            tier: self.tier.as_deref().or(known.and_then(|known| known.tier.as_deref())),
             method: self.method.as_deref(),
             path: self.path.as_deref(),
             region: self.region.as_deref(),
@@ -135,6 +139,7 @@ impl<'de> Visitor<'de> for FactsSeed<'_> {
             seen |= bit;
             match field {
                 Field::Descriptors => facts.descriptors = map.next_value_seed(DescriptorsSeed(trail))?,
+                Field::Credentials => facts.credentials = map.next_value_seed(CredentialsSeed(trail))?,
                 Field::Cost => {
                     let value = map.next_value_seed(AnyScalar)?;
                     facts.cost = whole(trail, &value, COST_MAX)?.unwrap_or(1);
@@ -166,6 +171,8 @@ impl Default for FactsBody<'_> {
             path: None,
             region: None,
             descriptors: Vec::new(),
+            credentials: None,
+            verified: None,
             cost: 1,
         }
     }
@@ -184,7 +191,7 @@ impl<'de> FactsBody<'de> {
             Field::Path => self.path = Some(value),
             Field::Region => self.region = Some(value),
             Field::Ip => self.ip = Some(parse_ip(&value)?),
-            Field::Descriptors | Field::Cost => return None,
+            Field::Descriptors | Field::Credentials | Field::Cost => return None,
         }
         Some(())
     }
@@ -201,6 +208,7 @@ pub(crate) enum Field {
     Path,
     Region,
     Descriptors,
+    Credentials,
     Cost,
 }
 
@@ -217,6 +225,7 @@ impl Field {
             "path" => Field::Path,
             "region" => Field::Region,
             "descriptors" => Field::Descriptors,
+            "credentials" => Field::Credentials,
             "cost" => Field::Cost,
             _ => return None,
         })
@@ -234,6 +243,7 @@ impl Field {
             Field::Path => "path",
             Field::Region => "region",
             Field::Descriptors => "descriptors",
+            Field::Credentials => "credentials",
             Field::Cost => "cost",
         }
     }
@@ -245,6 +255,7 @@ impl Field {
             Field::Tier | Field::Method | Field::Path | Field::Region => TEXT_EXPECTED,
             Field::Ip => "an address such as 203.0.113.7 or 2001:db8::1",
             Field::Descriptors => DESCRIPTORS_EXPECTED,
+            Field::Credentials => CREDENTIALS_EXPECTED,
             Field::Cost => COST_EXPECTED,
         }
     }

@@ -134,6 +134,8 @@ mod tests {
         r#"{"colour":"red"}"#,
         r#"{"descriptors":{"a":"b"}}"#,
         r#"{"descriptors":"x"}"#,
+        r#"{"user":"7","credentials":{"api_key":"k"}}"#,
+        r#"{"credentials":"x"}"#,
         "{\"user\":\"a\nb\"}",
     ];
 

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// The most bytes a request's line and headers may take.
 pub(crate) const HEAD_BYTES_MAX: usize = 32 * 1024;
 /// The most headers a request may have.
-const HEADERS_MAX: usize = 100;
+pub(crate) const HEADERS_MAX: usize = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {

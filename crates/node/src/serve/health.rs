@@ -11,8 +11,10 @@ pub(crate) fn ready(shared: &Shared, out: &mut Vec<u8>) -> Reply {
     let is_ready = !shared.is_draining();
     let rules = shared.engine.rules();
     let error = shared.rules_error().as_deref().map_or("null".to_string(), json_text);
+    let tls_error = shared.tls_error().as_deref().map_or("null".to_string(), json_text);
+    let identity_error = shared.engine.identity_error().as_deref().map_or("null".to_string(), json_text);
     let text = format!(
-        r#"{{"ready":{is_ready},"rules":{},"rules_version":{},"rules_error":{error},"store":{}}}"#,
+        r#"{{"ready":{is_ready},"rules":{},"rules_version":{},"rules_error":{error},"tls_error":{tls_error},"identity_error":{identity_error},"store":{}}}"#,
         rules.rule_count(),
         rules.version,
         store_json(&shared.engine),

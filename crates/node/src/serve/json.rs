@@ -53,6 +53,11 @@ impl Trail {
         self.part = Some(shown(name));
     }
 
+    /// The field as a whole again.
+    pub fn whole(&mut self) {
+        self.part = None;
+    }
+
     /// Says what is wrong here. The error carries nothing: this trail does.
     pub fn wrong<E: de::Error>(&mut self, what: impl Into<String>) -> E {
         self.what = Some(what.into());

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -71,17 +71,17 @@ pub(crate) enum Registered {
 }
 
 impl Registered {
-    /// The next connection, tied to no runtime: its worker is still to be chosen.
-    pub async fn accept(&self) -> io::Result<Stream> {
+    /// The next connection, tied to no runtime (its worker is still to be chosen), and the address it comes from.
+    pub async fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
         match self {
             Registered::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
+                let (stream, peer) = listener.accept().await?;
                 stream.set_nodelay(true)?;
-                stream.into_std().map(Stream::Tcp)
+                Ok((Stream::Tcp(stream.into_std()?), Some(peer.ip().to_canonical())))
             }
             Registered::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                stream.into_std().map(Stream::Unix)
+                Ok((Stream::Unix(stream.into_std()?), None))
             }
         }
     }

@@ -1,5 +1,7 @@
 //! What this node counted, as Prometheus reads it.
 
+use super::grpc::Method;
+use super::grpc::code::Code;
 use super::router::{self, Reply, Route};
 use super::shared::{STATUSES, Shared};
 use crate::events::Kind;
@@ -14,6 +16,7 @@ pub(crate) fn metrics(shared: &Shared, out: &mut Vec<u8>) -> Reply {
     rules(shared, &mut page);
     store(shared, &mut page);
     http(shared, &mut page);
+    grpc(shared, &mut page);
     page.head("headgate_build_info", "gauge", "Always 1; the version is the label.");
     page.line("headgate_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     out.extend_from_slice(page.0.as_bytes());
@@ -59,6 +62,13 @@ fn store(shared: &Shared, page: &mut Page) {
         page.line("headgate_store_events_total", &[("kind", kind.name())], count);
     }
     let Some(status) = shared.engine.store_status() else { return };
+    let overloads = shared.engine.overloads.load(Ordering::Relaxed);
+    page.head(
+        "headgate_store_overloads_total",
+        "counter",
+        "Requests decided without the store: too many waited for it.",
+    );
+    page.line("headgate_store_overloads_total", &[], overloads);
     page.gauge("headgate_store_nodes", "Nodes that share the store, as last heard.", status.nodes);
     let help = "The server's bytes for one subject, as last measured; 0 before that.";
     page.gauge("headgate_store_bytes_per_subject", help, status.bytes_per_subject);
@@ -109,6 +119,26 @@ fn http(shared: &Shared, page: &mut Page) {
         }
     }
     page.gauge("headgate_http_connections", "Connections open now.", shared.connections());
+    let refused = shared.refused_connections.load(Ordering::Relaxed);
+    page.head("headgate_connections_refused_total", "counter", "Connections turned away because all were taken.");
+    page.line("headgate_connections_refused_total", &[], refused);
+    let errors = shared.tls_reload_errors.load(Ordering::Relaxed);
+    page.head("headgate_tls_reload_errors_total", "counter", "Times a new certificate was refused.");
+    page.line("headgate_tls_reload_errors_total", &[], errors);
+}
+
+fn grpc(shared: &Shared, page: &mut Page) {
+    page.head("headgate_grpc_calls_total", "counter", "gRPC calls answered, by method and status code.");
+    for method in Method::ALL {
+        for (nth, code) in Code::ALL.iter().enumerate() {
+            let count = shared.calls(method, nth);
+            // The one that matters is there from the start, so that its rate has a beginning.
+            if count > 0 || (method, code) == (Method::ShouldRateLimit, &Code::Ok) {
+                let labels = [("method", method.name()), ("code", code.text())];
+                page.line("headgate_grpc_calls_total", &labels, count);
+            }
+        }
+    }
 }
 
 struct Page(String);

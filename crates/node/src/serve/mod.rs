@@ -1,31 +1,41 @@
-//! The node's HTTP server: threads that answer from an engine, over TCP and Unix sockets.
+//! The node's server: threads that answer HTTP and gRPC from an engine, over TCP and Unix sockets.
 //!
 //! Each worker is one thread with a runtime of its own; a connection lives on one worker, so nothing is locked or
 //! handed over while a request is answered. The first worker also accepts.
 
 mod acceptor;
+mod authorize;
 mod check;
 mod chunked;
 mod connection;
+mod credentials_json;
 mod date;
 mod descriptors_json;
+mod door;
 mod facts_json;
 mod facts_scan;
+mod forwarded;
+mod grpc;
 mod head;
 mod health;
+mod identified;
 mod json;
 mod limit_json;
 mod listener;
 mod metrics;
+mod prefixed;
 mod problem;
 mod reply_text;
 mod router;
 mod shared;
+mod tls;
 mod watch;
 mod worker;
 
 use crate::Engine;
 use acceptor::Acceptor;
+use door::Door;
+use headgate_core::answer::HeaderOptions;
 use listener::Listener;
 use parking_lot::Mutex;
 use shared::Shared;
@@ -34,15 +44,27 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use tls::Tls;
+pub use tls::TlsFiles;
 use tokio::sync::{mpsc, watch as signal};
 
 /// How a server listens and what it puts up with.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `HOST:PORT`; port 0 takes a free one.
+    /// `HOST:PORT`; port 0 takes a free one. Here as at the next two, HTTP and gRPC are both answered.
     pub listen: Option<String>,
+    pub grpc: Option<String>,
     /// The path of a Unix socket.
     pub uds: Option<PathBuf>,
+    /// `HOST:PORT` for health and metrics, which are then told nowhere else.
+    pub admin: Option<String>,
+    /// TLS on all TCP doors.
+    pub tls: Option<TlsFiles>,
+    pub admin_tls: AdminTls,
+    /// What clients are told of their limits.
+    pub headers: HeaderOptions,
+    /// Refusals as RFC 9457 problems.
+    pub problem_body: bool,
     /// 0: as many as there are cores.
     pub threads: usize,
     pub max_connections: usize,
@@ -57,7 +79,13 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             listen: None,
+            grpc: None,
             uds: None,
+            admin: None,
+            tls: None,
+            admin_tls: AdminTls::On,
+            headers: HeaderOptions::default(),
+            problem_body: false,
             threads: 0,
             max_connections: 10_000,
             max_body_bytes: 64 * 1024,
@@ -67,17 +95,27 @@ impl Default for Options {
     }
 }
 
+/// What the admin door asks of its clients where the others speak TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdminTls {
+    Off,
+    On,
+    /// A certificate, as at the other doors.
+    Mutual,
+}
+
 /// Bound when made, answering from `start` to `drain`.
 pub struct Server {
     shared: Arc<Shared>,
-    addresses: Vec<String>,
+    /// What was bound, by the door's name.
+    addresses: Vec<(&'static str, String)>,
     state: Mutex<State>,
     /// Threads do not survive a fork: a child must not wait for its parent's.
     process: u32,
 }
 
 enum State {
-    Bound(Vec<Listener>),
+    Bound(Vec<(Door, Listener)>),
     Running(Running),
     Ended,
 }
@@ -89,30 +127,49 @@ struct Running {
 
 impl Server {
     pub fn bind(engine: Arc<Engine>, options: Options) -> io::Result<Server> {
+        let tls = options.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
+        let open = |name| Door { name, is_admin: false, tls: tls.clone(), is_mutual: true };
         let mut listeners = Vec::new();
         if let Some(address) = &options.listen {
-            listeners.push(Listener::tcp(address)?);
+            listeners.push((open("http"), Listener::tcp(address)?));
+        }
+        if let Some(address) = &options.grpc {
+            listeners.push((open("grpc"), Listener::tcp(address)?));
         }
         if let Some(path) = &options.uds {
-            listeners.push(Listener::unix(path)?);
+            listeners.push((Door { tls: None, ..open("uds") }, Listener::unix(path)?));
         }
         if listeners.is_empty() {
             let what = "a server needs an address to listen on or the path of a Unix socket";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
+        if let Some(address) = &options.admin {
+            let door = Door {
+                is_admin: true,
+                tls: tls.clone().filter(|_| options.admin_tls != AdminTls::Off),
+                is_mutual: options.admin_tls == AdminTls::Mutual,
+                ..open("admin")
+            };
+            listeners.push((door, Listener::tcp(address)?));
+        }
         let cores = || thread::available_parallelism().map_or(1, usize::from);
         let workers = if options.threads == 0 { cores() } else { options.threads };
         Ok(Server {
-            addresses: listeners.iter().map(Listener::address).collect(),
-            shared: Arc::new(Shared::new(engine, options, workers)),
+            addresses: listeners.iter().map(|(door, listener)| (door.name, listener.address())).collect(),
+            shared: Arc::new(Shared::new(engine, options, tls, workers)),
             state: Mutex::new(State::Bound(listeners)),
             process: std::process::id(),
         })
     }
 
-    /// What was bound: `127.0.0.1:8080`, `unix:/run/headgate.sock`.
-    pub fn addresses(&self) -> &[String] {
+    /// What was bound: `http` `127.0.0.1:8080`, `uds` `unix:/run/headgate.sock`.
+    pub fn addresses(&self) -> &[(&'static str, String)] {
         &self.addresses
+    }
+
+    /// Reads the certificate and its key again, for connections to come. On an error the old ones go on.
+    pub fn reload_tls(&self) -> Result<(), String> {
+        self.shared.reload_tls()
     }
 
     /// Shown by `/readyz` and counted: the last reload failed, and why.
@@ -132,8 +189,9 @@ impl Server {
             self.shared.workers.iter().map(|_| mpsc::unbounded_channel()).unzip();
         let mut acceptors: Vec<Acceptor> = listeners
             .into_iter()
-            .map(|listener| Acceptor {
+            .map(|(door, listener)| Acceptor {
                 listener,
+                door,
                 shared: self.shared.clone(),
                 arrivals: senders.clone(),
                 stop: stopped.clone(),

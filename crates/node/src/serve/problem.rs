@@ -24,6 +24,11 @@ impl Problem {
         Self { status: 400, detail: format!("{field}: {what}"), field: Some(field) }
     }
 
+    /// Credentials that do not hold.
+    pub fn unverified(why: &str) -> Self {
+        Self::new(401, why)
+    }
+
     pub fn write(&self, out: &mut Vec<u8>) {
         let (status, title, detail) = (self.status, title(self.status), json_text(&self.detail));
         let text = format!(r#"{{"type":"about:blank","title":"{title}","status":{status},"detail":{detail}"#);
@@ -39,6 +44,7 @@ impl Problem {
 fn title(status: u16) -> &'static str {
     match status {
         400 => "Bad request",
+        401 => "Unauthorized",
         404 => "Not found",
         405 => "Method not allowed",
         413 => "Body too large",

@@ -1,6 +1,8 @@
 //! Which request gets which answer. Nothing here knows how bytes arrive.
 
+use super::authorize;
 use super::check::{self, Begun};
+use super::door::Origin;
 use super::health;
 use super::metrics;
 use super::problem::Problem;
@@ -12,6 +14,7 @@ pub(crate) enum Route {
     Check,
     Checks,
     Limit,
+    Authorize,
     Empty,
     Healthz,
     Readyz,
@@ -21,10 +24,11 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    pub const ALL: [Route; 8] = [
+    pub const ALL: [Route; 9] = [
         Route::Check,
         Route::Checks,
         Route::Limit,
+        Route::Authorize,
         Route::Empty,
         Route::Healthz,
         Route::Readyz,
@@ -38,6 +42,7 @@ impl Route {
             "/v1/check" => Route::Check,
             "/v1/checks" => Route::Checks,
             "/v1/limit" => Route::Limit,
+            "/v1/authorize" => Route::Authorize,
             "/v1/_empty" => Route::Empty,
             "/healthz" => Route::Healthz,
             "/readyz" => Route::Readyz,
@@ -52,6 +57,7 @@ impl Route {
             Route::Check => "/v1/check",
             Route::Checks => "/v1/checks",
             Route::Limit => "/v1/limit",
+            Route::Authorize => "/v1/authorize",
             Route::Empty => "/v1/_empty",
             Route::Healthz => "/healthz",
             Route::Readyz => "/readyz",
@@ -63,7 +69,7 @@ impl Route {
     /// Whether it asks the store.
     #[inline]
     pub fn decides(self) -> bool {
-        matches!(self, Route::Check | Route::Checks | Route::Limit)
+        matches!(self, Route::Check | Route::Checks | Route::Limit | Route::Authorize)
     }
 
     /// The methods it answers, as `Allow` lists them.
@@ -72,16 +78,24 @@ impl Route {
         match self {
             Route::Check | Route::Checks | Route::Limit | Route::Empty => "POST",
             Route::Healthz | Route::Readyz | Route::Metrics => "GET, HEAD",
+            // Whatever method the proxy asks with.
+            Route::Authorize => ANY_METHOD,
             Route::Unknown => "",
         }
     }
 }
+
+/// What a route that answers every method says it allows.
+const ANY_METHOD: &str = "GET, POST";
 
 /// A request with its body in hand.
 pub(crate) struct Asked<'a> {
     pub route: Route,
     pub method: &'a str,
     pub query: Option<&'a str>,
+    /// The request's line and headers, as they came.
+    pub head: &'a [u8],
+    pub origin: Origin,
     pub body: &'a [u8],
 }
 
@@ -112,18 +126,20 @@ pub(crate) struct Reply {
     pub status: u16,
     pub kind: Kind,
     pub allow: Option<&'static str>,
+    /// How many of the bytes written are header lines; the body follows them.
+    pub head_len: usize,
 }
 
 impl Reply {
     #[inline]
     pub fn ok(kind: Kind) -> Reply {
-        Reply { status: 200, kind, allow: None }
+        Reply { status: 200, kind, allow: None, head_len: 0 }
     }
 
     pub fn problem(problem: &Problem, out: &mut Vec<u8>) -> Reply {
         out.clear();
         problem.write(out);
-        Reply { status: problem.status, kind: Kind::Problem, allow: None }
+        Reply { status: problem.status, kind: Kind::Problem, allow: None, head_len: 0 }
     }
 }
 
@@ -139,17 +155,24 @@ pub(crate) fn answer(shared: &Shared, asked: &Asked<'_>, out: &mut Vec<u8>) -> R
 
 /// The first half of an answer that waits for a shared store: what is being decided, or the answer if it is no such.
 pub(crate) fn begin(shared: &Shared, asked: &Asked<'_>, out: &mut Vec<u8>) -> Result<Begun, Reply> {
-    if asked.method != "POST" {
+    if asked.method != "POST" && asked.route != Route::Authorize || is_elsewhere(shared, asked) {
         return Err(answer(shared, asked, out));
     }
-    let begun = catch_unwind(AssertUnwindSafe(|| check::begin(&shared.engine, asked.route, asked.body, asked.query)));
+    let begun = catch_unwind(AssertUnwindSafe(|| match asked.route {
+        Route::Authorize => authorize::begin(shared, asked),
+        route => check::begin(&shared.engine, route, asked.body, asked.query),
+    }));
     begun.unwrap_or_else(|_| Err(broken())).map_err(|problem| Reply::problem(&problem, out))
 }
 
 #[inline]
 fn routed(shared: &Shared, asked: &Asked<'_>, out: &mut Vec<u8>) -> Result<Reply, Problem> {
+    if is_elsewhere(shared, asked) {
+        return Err(elsewhere(asked));
+    }
     let is_allowed = match asked.route.allow() {
         "POST" => asked.method == "POST",
+        ANY_METHOD => true,
         "" => return Err(unknown()),
         _ => matches!(asked.method, "GET" | "HEAD"),
     };
@@ -159,13 +182,32 @@ fn routed(shared: &Shared, asked: &Asked<'_>, out: &mut Vec<u8>) -> Result<Reply
     }
     match asked.route {
         route @ (Route::Check | Route::Checks | Route::Limit) => {
-            check::decide_now(&shared.engine, route, asked.body, asked.query, out)
+            check::decide_now(shared, route, asked.body, asked.query, out)
         }
+        Route::Authorize => authorize::decide_now(shared, asked, out),
         Route::Empty | Route::Healthz => Ok(Reply::ok(Kind::Nothing)),
         Route::Readyz => Ok(health::ready(shared, out)),
         Route::Metrics => Ok(metrics::metrics(shared, out)),
         Route::Unknown => Err(unknown()),
     }
+}
+
+/// Health and metrics are told at the admin door where there is one, and there nothing else is.
+#[inline]
+fn is_elsewhere(shared: &Shared, asked: &Asked<'_>) -> bool {
+    let is_admin_route = matches!(asked.route, Route::Healthz | Route::Readyz | Route::Metrics);
+    shared.has_admin && asked.route != Route::Unknown && is_admin_route != asked.origin.is_admin
+}
+
+#[cold]
+fn elsewhere(asked: &Asked<'_>) -> Problem {
+    Problem::new(
+        404,
+        match asked.origin.is_admin {
+            true => "this is the admin address; it answers GET /healthz, GET /readyz, GET /metrics",
+            false => "health and metrics are told at this node's admin address",
+        },
+    )
 }
 
 fn unknown() -> Problem {

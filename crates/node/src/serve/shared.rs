@@ -1,48 +1,68 @@
 //! What a server's threads share.
 
 use super::Options;
+use super::grpc::Method;
+use super::grpc::code::Code;
 use super::router::Route;
+use super::tls::Tls;
 use crate::Engine;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
+use tokio::sync::Notify;
 
 /// Statuses that are answered; every other one is counted as the last.
-pub(crate) const STATUSES: [u16; 8] = [200, 400, 404, 405, 413, 431, 503, 500];
+pub(crate) const STATUSES: [u16; 11] = [200, 400, 401, 403, 404, 405, 413, 429, 431, 503, 500];
 
 pub(crate) struct Shared {
     pub engine: Arc<Engine>,
     pub options: Options,
     pub workers: Box<[Arc<Worker>]>,
-    draining: AtomicBool,
+    pub tls: Option<Arc<Tls>>,
+    /// Health and metrics have a door of their own.
+    pub has_admin: bool,
+    is_draining: AtomicBool,
+    /// Tells connections that see to their own end.
+    pub draining: Notify,
     drain_until: Mutex<Option<Instant>>,
     rules_error: Mutex<Option<String>>,
     pub reload_errors: AtomicU64,
+    tls_error: Mutex<Option<String>>,
+    pub tls_reload_errors: AtomicU64,
+    /// Connections turned away because there were too many.
+    pub refused_connections: AtomicU64,
 }
 
 impl Shared {
-    pub fn new(engine: Arc<Engine>, options: Options, workers: usize) -> Self {
+    pub fn new(engine: Arc<Engine>, options: Options, tls: Option<Arc<Tls>>, workers: usize) -> Self {
         Self {
             engine,
+            tls,
+            has_admin: options.admin.is_some(),
             options,
             workers: (0..workers).map(|_| Arc::default()).collect(),
-            draining: AtomicBool::new(false),
+            is_draining: AtomicBool::new(false),
+            draining: Notify::new(),
             drain_until: Mutex::new(None),
             rules_error: Mutex::new(None),
             reload_errors: AtomicU64::new(0),
+            tls_error: Mutex::new(None),
+            tls_reload_errors: AtomicU64::new(0),
+            refused_connections: AtomicU64::new(0),
         }
     }
 
     #[inline]
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.is_draining.load(Ordering::Relaxed)
     }
 
     /// From now on connections end with the request they are at.
     pub fn drain_until(&self, deadline: Instant) {
         *self.drain_until.lock() = Some(deadline);
-        self.draining.store(true, Ordering::Relaxed);
+        self.is_draining.store(true, Ordering::Relaxed);
+        self.draining.notify_waiters();
     }
 
     pub fn drain_deadline(&self) -> Option<Instant> {
@@ -60,8 +80,27 @@ impl Shared {
         self.rules_error.lock().clone()
     }
 
+    /// Reads the certificate again; on an error the old one goes on, and the error is told.
+    pub fn reload_tls(&self) -> Result<(), String> {
+        let Some(tls) = &self.tls else { return Ok(()) };
+        let outcome = tls.reload();
+        if outcome.is_err() {
+            self.tls_reload_errors.fetch_add(1, Ordering::Relaxed);
+        }
+        *self.tls_error.lock() = outcome.clone().err();
+        outcome
+    }
+
+    pub fn tls_error(&self) -> Option<String> {
+        self.tls_error.lock().clone()
+    }
+
     pub fn connections(&self) -> usize {
         self.workers.iter().map(|worker| worker.connections.load(Ordering::Relaxed)).sum()
+    }
+
+    pub fn calls(&self, method: Method, code: usize) -> u64 {
+        self.workers.iter().map(|worker| worker.calls[method as usize][code].load(Ordering::Relaxed)).sum()
     }
 
     pub fn requests(&self, route: Route, status: usize) -> u64 {
@@ -77,12 +116,19 @@ pub(crate) struct Worker {
     pub tick: AtomicU32,
     pub connections: AtomicUsize,
     requests: [[AtomicU64; STATUSES.len()]; Route::ALL.len()],
+    calls: [[AtomicU64; Code::ALL.len()]; Method::ALL.len()],
 }
 
 impl Worker {
     #[inline]
     pub fn tick(&self) -> u32 {
         self.tick.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub fn count_call(&self, method: Method, code: Code) {
+        let code = Code::ALL.iter().position(|known| *known == code).unwrap_or(0);
+        self.calls[method as usize][code].fetch_add(1, Ordering::Relaxed);
     }
 
     #[inline]

@@ -17,6 +17,8 @@ pub(crate) enum Phase {
     Body,
     /// An answer is being sent.
     Answering,
+    /// HTTP/2: many calls at once. The connection sees to its own end.
+    Calls,
 }
 
 pub(crate) struct Watch {

@@ -1,8 +1,9 @@
 //! A worker: one thread, one runtime, its connections, and the sweep over them.
 
-use super::acceptor::Acceptor;
+use super::acceptor::{Acceptor, Arrival};
 use super::connection::serve;
 use super::date;
+use super::door::Origin;
 use super::listener::Stream;
 use super::shared::{Shared, Worker};
 use super::watch::{Phase, Watch};
@@ -10,10 +11,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::MissedTickBehavior;
+use tokio_rustls::TlsAcceptor;
 
 /// How often connections are looked at for having taken too long: the precision of every timeout.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
@@ -30,7 +33,7 @@ struct Entry {
 pub(crate) fn run(
     shared: &Arc<Shared>,
     number: usize,
-    arrivals: mpsc::UnboundedReceiver<Stream>,
+    arrivals: mpsc::UnboundedReceiver<Arrival>,
     acceptors: Vec<Acceptor>,
 ) -> io::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -53,13 +56,13 @@ struct Sweeping {
 
 impl Sweeping {
     /// Takes connections in until the acceptors are gone.
-    async fn admit_all(&mut self, mut arrivals: mpsc::UnboundedReceiver<Stream>) {
+    async fn admit_all(&mut self, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 arrival = arrivals.recv() => match arrival {
-                    Some(stream) => self.admit(stream),
+                    Some(arrival) => self.admit(arrival),
                     None => return,
                 },
                 _ = ticks.tick() => {
@@ -71,27 +74,17 @@ impl Sweeping {
         }
     }
 
-    fn admit(&mut self, stream: Stream) {
+    fn admit(&mut self, Arrival { stream, origin, tls }: Arrival) {
         let counted = Counted(self.state.clone());
         let watch = Arc::new(Watch::new(self.state.clone()));
-        let (shared, watched) = (self.shared.clone(), watch.clone());
+        let here = Here { shared: self.shared.clone(), watch: watch.clone(), origin, tls };
         // A stream that cannot be registered is dropped, which closes it.
         let task = match stream {
-            Stream::Tcp(stream) => TcpStream::from_std(stream).map(|stream| {
-                tokio::spawn(async move {
-                    let _counted = counted;
-                    serve(stream, shared, watched).await;
-                })
-            }),
-            Stream::Unix(stream) => UnixStream::from_std(stream).map(|stream| {
-                tokio::spawn(async move {
-                    let _counted = counted;
-                    serve(stream, shared, watched).await;
-                })
-            }),
+            Stream::Tcp(stream) => TcpStream::from_std(stream).map(|stream| here.spawn(stream, counted)),
+            Stream::Unix(stream) => UnixStream::from_std(stream).map(|stream| here.spawn(stream, counted)),
         };
         if let Ok(task) = task {
-            self.open.push(Entry { watch, task: task.abort_handle() });
+            self.open.push(Entry { watch, task });
         }
     }
 
@@ -100,7 +93,8 @@ impl Sweeping {
         let header_ticks = ticks(self.shared.options.header_timeout);
         let idle_ticks = ticks(self.shared.options.idle_timeout);
         self.open.retain(|entry| {
-            if entry.watch.ticks() > if entry.watch.is(Phase::Idle) { idle_ticks } else { header_ticks } {
+            let allowed_ticks = if entry.watch.is(Phase::Idle) { idle_ticks } else { header_ticks };
+            if entry.watch.ticks() > allowed_ticks && !entry.watch.is(Phase::Calls) {
                 entry.task.abort();
             }
             !entry.task.is_finished()
@@ -139,6 +133,37 @@ impl Sweeping {
 /// At least one tick more than the time, since the first may be nearly over.
 fn ticks(time: Duration) -> u32 {
     u32::try_from(time.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u32::MAX - 1)
+}
+
+/// What a connection is served with.
+struct Here {
+    shared: Arc<Shared>,
+    watch: Arc<Watch>,
+    origin: Origin,
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl Here {
+    fn spawn<S>(self, stream: S, counted: Counted) -> AbortHandle
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Here { shared, watch, origin, tls } = self;
+        let task = tokio::spawn(async move {
+            let _counted = counted;
+            let Some(tls) = tls else { return serve(stream, shared, watch, origin).await };
+            watch.enter(Phase::Head);
+            let served = async move {
+                // A client that fails the handshake was told by it.
+                if let Ok(stream) = TlsAcceptor::from(tls).accept(stream).await {
+                    serve(stream, shared, watch, origin).await;
+                }
+            };
+            // Apart, so that connections without TLS do not carry room for it.
+            Box::pin(served).await;
+        });
+        task.abort_handle()
+    }
 }
 
 /// Counts a connection out however it ends.

@@ -128,7 +128,7 @@ fn a_unix_socket_answers_to_its_group_and_is_gone_at_the_end() {
     let server = Server::bind(engine(), at_socket(&folder)).unwrap();
     let mode = std::fs::metadata(folder.socket()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o660);
-    assert_eq!(server.addresses(), [format!("unix:{}", folder.socket().display())]);
+    assert_eq!(server.addresses(), [("uds", format!("unix:{}", folder.socket().display()))]);
     server.start().unwrap();
     let stream = UnixStream::connect(folder.socket()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -44,7 +44,7 @@ fn running(options: Options) -> Running {
     engine.load(&read_document(RULES).unwrap()).unwrap();
     let server = Server::bind(engine.clone(), options).unwrap();
     server.start().unwrap();
-    let address = server.addresses()[0].clone();
+    let address = server.addresses()[0].1.clone();
     Running { server, engine, address }
 }
 

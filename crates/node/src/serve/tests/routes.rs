@@ -10,8 +10,10 @@ fn health_is_empty_and_readiness_tells_the_rules() {
     let ready = node.get("/readyz");
     assert_eq!(ready.status, 200);
     let version = node.engine.rules().version;
-    let expected =
-        serde_json::json!({"ready": true, "rules": 2, "rules_version": version, "rules_error": null, "store": null});
+    let expected = serde_json::json!({
+        "ready": true, "rules": 2, "rules_version": version, "rules_error": null,
+        "tls_error": null, "identity_error": null, "store": null
+    });
     assert_eq!(ready.json(), expected);
 }
 

@@ -47,22 +47,22 @@ impl MemoryStore {
 
     /// Decides one limit.
     #[inline]
-    pub fn decide_one(&self, limit: &mut LimitResult, cost: u64, mode: Mode, now_us: u64) {
+    pub fn decide_one(&self, limit: &mut LimitResult, mode: Mode, now_us: u64) {
         let shard = &mut *self.shard(limit.key);
         let place = shard.locate(limit);
-        limit.wait_us = wait_us(shard, place, &limit.quota, cost, now_us);
-        settle(shard, place, limit, cost, limit.wait_us == 0, mode, now_us);
+        limit.wait_us = wait_us(shard, place, &limit.quota, limit.cost, now_us);
+        settle(shard, place, limit, limit.wait_us == 0, mode, now_us);
     }
 
     /// Decides all limits of a request together: if an enforced one refuses, nothing is spent.
-    pub fn decide(&self, limits: &mut [LimitResult], cost: u64, mode: Mode, now_us: u64) {
+    pub fn decide(&self, limits: &mut [LimitResult], mode: Mode, now_us: u64) {
         let mut places: SmallVec<[Option<Place>; 6]> = SmallVec::new();
         let Locked { mut guards, guard_of } = self.lock_all(limits);
         let mut allowed = true;
         for (limit, guard) in limits.iter_mut().zip(&guard_of) {
             let shard = &*guards[usize::from(*guard)];
             let place = shard.locate(limit);
-            limit.wait_us = wait_us(shard, place, &limit.quota, cost, now_us);
+            limit.wait_us = wait_us(shard, place, &limit.quota, limit.cost, now_us);
             allowed &= limit.wait_us == 0 || limit.shadow;
             places.push(place);
         }
@@ -75,7 +75,7 @@ impl MemoryStore {
             let place = places[nth].filter(|place| shard.is_own(*place, limit.key)).or_else(|| shard.locate(limit));
             // A shadow limit may share its counter with an enforced one, which stands before it: spent once is enough.
             let spent_already = limit.shadow && before.iter().any(|other| other.spent && other.key == limit.key);
-            settle(shard, place, limit, cost, spends && !spent_already, mode, now_us);
+            settle(shard, place, limit, spends && !spent_already && !limit.looks_only, mode, now_us);
         }
     }
 
@@ -158,15 +158,8 @@ fn wait_us(shard: &Shard, place: Option<Place>, quota: &Quota, cost: u64, now_us
 
 /// Spends if that was decided, and reports what is left. A peek reports as if it had spent.
 #[inline]
-fn settle(
-    shard: &mut Shard,
-    place: Option<Place>,
-    limit: &mut LimitResult,
-    cost: u64,
-    spends: bool,
-    mode: Mode,
-    now_us: u64,
-) {
+fn settle(shard: &mut Shard, place: Option<Place>, limit: &mut LimitResult, spends: bool, mode: Mode, now_us: u64) {
+    let cost = limit.cost;
     let spends = spends && cost > 0;
     if spends && mode == Mode::Check {
         let place = match place {

@@ -5,12 +5,12 @@ const START_US: u64 = 1_700_000_000_000_000;
 
 fn ask(keyed: &Keyed, key: &str, limit: &str) -> LimitResult {
     let quota = headgate_core::limit_text::parse_limit(limit, None).unwrap();
-    LimitResult::ask(None, 0, false, quota, keyed.text(1, key), keyed.text(2, limit))
+    LimitResult::ask(None, 0, false, quota, 1, keyed.text(1, key), keyed.text(2, limit))
 }
 
 fn allowed(store: &MemoryStore, ask: &LimitResult, now_us: u64) -> bool {
     let mut limit = *ask;
-    store.decide_one(&mut limit, 1, Mode::Check, now_us);
+    store.decide_one(&mut limit, Mode::Check, now_us);
     limit.allowed()
 }
 
@@ -30,9 +30,9 @@ fn five_a_minute_admits_five_in_any_minute() {
 fn if_one_limit_refuses_none_is_spent() {
     let (store, keyed) = (MemoryStore::new(1000, START_US), Keyed::random());
     let (narrow, wide) = (ask(&keyed, "a", "1/minute"), ask(&keyed, "b", "100/hour"));
-    store.decide(&mut [narrow, wide], 1, Mode::Check, START_US);
+    store.decide(&mut [narrow, wide], Mode::Check, START_US);
     let mut answers = [narrow, wide];
-    store.decide(&mut answers, 1, Mode::Check, START_US);
+    store.decide(&mut answers, Mode::Check, START_US);
     assert!(answers[0].wait_us > 0 && answers[1].wait_us == 0);
     assert_eq!(answers[1].measure.remaining, 99);
 }

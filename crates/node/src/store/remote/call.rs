@@ -39,6 +39,11 @@ impl Part {
     pub fn new(ticket: Arc<Ticket>, group: usize) -> Self {
         Self { ticket, group, forced: false, hops: 0, asking: false, alone: false }
     }
+
+    /// A cost of nothing asks for nothing.
+    pub fn is_peek(&self) -> bool {
+        self.ticket.question.mode == Mode::Peek || !self.ticket.spends(self.group)
+    }
 }
 
 /// One limit of a shape: where its record and log are among the request's keys, and what it allows.
@@ -98,7 +103,8 @@ impl Draft {
                 self.shapes.len() - 1
             }
         };
-        self.requests.push(Request { shape: shape as u16, cost: question.cost, forced: part.forced, keys });
+        let cost = part.ticket.cost(part.group);
+        self.requests.push(Request { shape: shape as u16, cost, forced: part.forced, keys });
     }
 
     fn key_number(&mut self, key: &[u8], known: &mut HashMap<Box<[u8]>, u16>) -> u16 {
@@ -299,12 +305,12 @@ impl Play<'_> {
             let log = if is_log { Some(read_log(tail)?) } else { None };
             limit.wait_us = match log {
                 Some(log) => log.wait_us,
-                None => algorithm::wait_us(&limit.quota, self.record(nth).state(ids[nth]), question.cost, self.now_us),
+                None => algorithm::wait_us(&limit.quota, self.record(nth).state(ids[nth]), limit.cost, self.now_us),
             };
             logs.push(log);
         }
         // The server decided. Should its arithmetic ever differ from ours, its word stands.
-        let asks = question.mode == Mode::Check && !part.forced;
+        let asks = !part.is_peek() && !part.forced;
         if asks && verdict {
             limits.iter_mut().filter(|limit| !limit.shadow).for_each(|limit| limit.wait_us = 0);
         }
@@ -317,18 +323,18 @@ impl Play<'_> {
             let (before, rest) = limits.split_at_mut(nth);
             let limit = &mut rest[0];
             let spent_already = limit.shadow && before.iter().any(|other| other.spent && other.key == limit.key);
-            let spends = allowed && (part.forced || limit.wait_us == 0) && !spent_already && question.cost > 0;
-            let checks = question.mode == Mode::Check;
+            let spends = allowed && (part.forced || limit.wait_us == 0) && !spent_already && limit.cost > 0;
+            let checks = !part.is_peek();
             limit.spent = spends && checks;
             match logs[nth] {
                 Some(log) => {
-                    limit.measure = self.measure_log(nth, limit, ids[nth], log, if spends { question.cost } else { 0 });
+                    limit.measure = self.measure_log(nth, limit, ids[nth], log, if spends { limit.cost } else { 0 });
                     if limit.spent {
                         // Later requests of the same call read the time of the last hit off the record.
                         self.records[usize::from(self.of[nth])].touch(ids[nth], self.now_us);
                     }
                 }
-                None => self.settle(nth, limit, ids[nth], spends, checks, question.cost),
+                None => self.settle(nth, limit, ids[nth], spends, checks),
             }
         }
         Ok(Answers { limits, before })
@@ -350,13 +356,13 @@ impl Play<'_> {
         &self.records[usize::from(self.of[nth])]
     }
 
-    fn settle(&mut self, nth: usize, limit: &mut LimitResult, id: u64, spends: bool, checks: bool, cost: u64) {
+    fn settle(&mut self, nth: usize, limit: &mut LimitResult, id: u64, spends: bool, checks: bool) {
         let record = &mut self.records[usize::from(self.of[nth])];
         if !spends {
             limit.measure = algorithm::measure(&limit.quota, record.state(id), self.now_us);
             return;
         }
-        let (edit, measure) = algorithm::spend(&limit.quota, record.state(id), cost, self.now_us);
+        let (edit, measure) = algorithm::spend(&limit.quota, record.state(id), limit.cost, self.now_us);
         limit.measure = measure;
         if let algorithm::Edit::Bucket { level, refunds, .. } = edit {
             (limit.used_after, limit.refunds) = (level, refunds);

@@ -3,13 +3,13 @@
 use super::greeting::{ConnectError, Greeting, hello, read_hello, read_scripts, scripts};
 use super::resp::{NotResp, Reply, read_reply};
 use super::url::{Address, Login, TlsOptions};
+use crate::certificates::{authorities, certificates, told};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -52,38 +52,28 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> TaskStream for T {}
 
 /// What TLS connections go by.
 pub fn tls_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, String> {
-    let shown = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let mut roots = RootCertStore::empty();
-    match &options.ca {
-        Some(path) => {
-            for cert in certificates(path)? {
-                roots.add(cert).map_err(|error| shown(path, &error))?;
-            }
-        }
+    let roots = match &options.ca {
+        Some(path) => authorities(path)?,
         None => {
+            let mut roots = RootCertStore::empty();
             for cert in rustls_native_certs::load_native_certs().certs {
                 let _ = roots.add(cert); // One that cannot be read is not trusted, and that is all.
             }
+            roots
         }
-    }
+    };
     let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .with_root_certificates(roots);
     let config = match (&options.cert, &options.key) {
         (Some(cert), Some(key)) => {
-            let private = PrivateKeyDer::from_pem_file(key).map_err(|error| shown(key, &error))?;
-            builder.with_client_auth_cert(certificates(cert)?, private).map_err(|error| shown(cert, &error))?
+            let private = PrivateKeyDer::from_pem_file(key).map_err(|error| told(key, &error))?;
+            builder.with_client_auth_cert(certificates(cert)?, private).map_err(|error| told(cert, &error))?
         }
         _ => builder.with_no_client_auth(),
     };
     Ok(Arc::new(config))
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read = || CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>();
-    let found = read().map_err(|error| format!("{}: {error}", path.display()))?;
-    if found.is_empty() { Err(format!("{}: there is no certificate in it", path.display())) } else { Ok(found) }
 }
 
 /// A connection a thread waits on, greeted.

@@ -8,7 +8,6 @@ use super::resp::{Reply, put_command, read_reply};
 use super::scripts::{Verb, texts};
 use super::shard::{Deliveries, Shard};
 use crate::events::Kind;
-use crate::store::Mode;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -72,7 +71,7 @@ impl Lane {
         given_now_us: u64,
         deadline: Instant,
     ) -> io::Result<Option<String>> {
-        let verb = if part.ticket.question.mode == Mode::Peek { Verb::Peek } else { Verb::Check };
+        let verb = if part.is_peek() { Verb::Peek } else { Verb::Check };
         part.ticket.mark_sent(part.group);
         shard.stats.calls.fetch_add(1, Ordering::Relaxed);
         shard.stats.requests.fetch_add(1, Ordering::Relaxed);

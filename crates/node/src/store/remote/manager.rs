@@ -227,8 +227,8 @@ fn tell(context: &Arc<Context>, shard: &Arc<Shard>, routing: &Routing, debt: Deb
     let key = places.key(&debt.key);
     let log = debt.log.as_ref().map_or(NO_LOG, |log| places.key(log));
     places.of.push(Place { id: debt.id, key, log });
-    let limits = smallvec![LimitResult::ask(None, 0, false, debt.quota, [0, 0], [0, 0])];
-    let question = Question { limits, places: Arc::new(places), cost: debt.amount, mode: Mode::Check };
+    let limits = smallvec![LimitResult::ask(None, 0, false, debt.quota, debt.amount, [0, 0], [0, 0])];
+    let question = Question { limits, places: Arc::new(places), mode: Mode::Check };
     let groups = smallvec![Group { shard: shard.clone(), slot, limits: smallvec![0] }];
     let owed = Arc::new(Owed { debt, context: Arc::downgrade(context) });
     let ticket = Ticket::new(question, groups, Instant::now() + DEBT_DEADLINE, Waiter::Mailbox(owed), 0);

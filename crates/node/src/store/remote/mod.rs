@@ -201,6 +201,11 @@ impl RemoteStore {
         ticket
     }
 
+    /// A request that is not asked: every limit of it is without an answer.
+    pub fn not_asked(&self, question: Question) -> Arc<Ticket> {
+        failed(question, Instant::now(), Waiter::Nobody, 0)
+    }
+
     /// Asks and waits, on this thread.
     pub fn ask_blocking(&self, question: Question) -> Arc<Ticket> {
         let waiter = Waiter::Thread(std::thread::current());
@@ -417,12 +422,18 @@ fn send(
     shard.is_asked() && shard.push(Job::Errand(errand)).is_ok()
 }
 
-/// The limits of a request by who decides them; none when nobody serves one of its keys.
+/// The limits of a request by who decides them and what they are asked for; none when nobody serves one of its keys.
 fn groups(routing: &Routing, question: &Question) -> Option<SmallVec<[Group; 1]>> {
     let mut groups: SmallVec<[Group; 1]> = SmallVec::new();
     for (position, place) in question.places.of.iter().enumerate() {
         let (shard, slot) = routing.find(&question.places.keys[usize::from(place.key)])?;
-        match groups.iter_mut().find(|group| Arc::ptr_eq(&group.shard, shard) && group.slot == slot) {
+        let asked = |position: usize| (question.limits[position].cost, question.limits[position].looks_only);
+        let is_same = |group: &&mut Group| {
+            Arc::ptr_eq(&group.shard, shard)
+                && group.slot == slot
+                && asked(usize::from(group.limits[0])) == asked(position)
+        };
+        match groups.iter_mut().find(is_same) {
             Some(group) => group.limits.push(position as u8),
             None => {
                 let limits = SmallVec::from_slice(&[position as u8]);

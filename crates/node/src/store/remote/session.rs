@@ -8,7 +8,6 @@ use super::resp::{Reply, put_command, read_reply};
 use super::scripts::{VERBS, Verb, texts};
 use super::shard::{Deliveries, Errand, Job};
 use crate::events::Kind;
-use crate::store::Mode;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -314,5 +313,5 @@ impl Session {
 }
 
 fn verb_of(part: &Part) -> Verb {
-    if part.ticket.question.mode == Mode::Peek { Verb::Peek } else { Verb::Check }
+    if part.is_peek() { Verb::Peek } else { Verb::Check }
 }

@@ -22,11 +22,10 @@ pub const NO_LOG: u8 = u8::MAX;
 pub struct Question {
     pub limits: Limits,
     pub places: Arc<Places>,
-    pub cost: u64,
     pub mode: Mode,
 }
 
-/// The limits of a request that one call decides.
+/// The limits of a request that one call decides: all are asked for the same.
 pub struct Group {
     pub shard: Arc<Shard>,
     /// Keys of other slots cannot go in the same call; all are 0 where there are no slots.
@@ -104,6 +103,17 @@ impl Ticket {
         };
         let sent = AtomicU64::new(0);
         Arc::new(Self { question, groups, deadline, state: Mutex::new(state), waiter, token, sent })
+    }
+
+    /// What the limits of a group are asked for.
+    pub fn cost(&self, group: usize) -> u64 {
+        self.groups[group].limits.first().map_or(0, |position| self.question.limits[usize::from(*position)].cost)
+    }
+
+    /// Whether a group's limits are to be spent on.
+    pub fn spends(&self, group: usize) -> bool {
+        let limit = self.groups[group].limits.first().map(|position| &self.question.limits[usize::from(*position)]);
+        limit.is_some_and(|limit| limit.cost > 0 && !limit.looks_only)
     }
 
     pub fn mark_sent(&self, group: usize) {

@@ -1,0 +1,211 @@
+//! Calls that describe a request in several ways at once, as Envoy's do: each description is looked up on its own, and
+//! all are decided together.
+
+use crate::asking::{Asked, Step, asked_mode, put_place, put_plain_place};
+use crate::engine::Engine;
+use crate::ladder::{Call, Limits, alone, refused_or_allowed, without_limits};
+use crate::store::Mode;
+use crate::store::remote::{Places, Question};
+use headgate_core::algorithm::NEVER;
+use headgate_core::record::ID_MASK;
+use headgate_core::rule::{Action, REFUSED_STATUS};
+use headgate_core::rule_index::RuleSet;
+use headgate_core::verdict::{LimitResult, Path, Verdict, binding};
+use headgate_core::{Facts, Quota};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The most limits one call may meet: their places are counted in bytes.
+pub const CALL_LIMITS_MAX: usize = 200;
+
+/// One description. Nothing stands in for a fact it does not give.
+pub struct Description<'a> {
+    pub facts: Facts<'a>,
+    /// 0 only looks.
+    pub cost: u64,
+    pub own: Own<'a>,
+    /// Credentials that did not verify: refused whatever the rules say.
+    pub is_refused: bool,
+}
+
+/// A limit that came with the description and stands in for those of the rules.
+pub enum Own<'a> {
+    None,
+    Limit { key: &'a str, quota: Quota },
+    Nothing,
+}
+
+/// What a description met.
+#[derive(Clone, Debug)]
+pub enum Met {
+    /// No limit: no rule applies, or one exempts it.
+    Free,
+    /// A rule that blocks it, or none where its credentials or its own limit do.
+    Blocked(Option<u32>),
+    /// Positions among the call's limits.
+    Limits(SmallVec<[u8; 4]>),
+}
+
+/// A call, as far as it came without the store, and what each description met.
+pub struct Described {
+    pub step: Step,
+    pub met: SmallVec<[Met; 5]>,
+}
+
+/// More limits than one call can be asked about.
+#[derive(Debug)]
+pub struct TooMany;
+
+/// A call that is being described.
+pub struct Describing<'e> {
+    engine: &'e Engine,
+    rules: &'e RuleSet,
+    call: Call,
+    limits: Limits,
+    places: Places,
+    met: SmallVec<[Met; 5]>,
+    exempt: Option<u32>,
+}
+
+impl Engine {
+    /// Begins a call of so many descriptions, of which the costliest costs `cost`.
+    pub fn describe<'e>(&'e self, rules: &'e RuleSet, cost: u64, descriptions: usize) -> Describing<'e> {
+        let call = Call { cost, mode: asked_mode(cost, Mode::Check), now_us: self.clock.now_us() };
+        let limits = Limits::with_capacity(descriptions);
+        let (places, met, exempt) = (Places::default(), SmallVec::new(), None);
+        Describing { engine: self, rules, call, limits, places, met, exempt }
+    }
+}
+
+impl Describing<'_> {
+    pub fn add(&mut self, description: &Description<'_>) -> Result<(), TooMany> {
+        let met = self.look_up(description);
+        self.met.push(met);
+        if self.limits.len() > CALL_LIMITS_MAX { Err(TooMany) } else { Ok(()) }
+    }
+
+    fn look_up(&mut self, description: &Description<'_>) -> Met {
+        if description.is_refused {
+            return Met::Blocked(None);
+        }
+        let (engine, rules) = (self.engine, self.rules);
+        let looked = rules.look_strictly(description.facts, engine.options.ipv6_prefix);
+        let selection = rules.select(&looked, self.call.now_us);
+        if let Some(rule) = selection.alone {
+            if rules.record(rule).template.action == Action::Allow {
+                self.exempt = self.exempt.or(Some(rule));
+                return Met::Free;
+            }
+            return Met::Blocked(Some(rule));
+        }
+        match &description.own {
+            Own::None => {}
+            Own::Nothing => return Met::Blocked(None),
+            Own::Limit { key, quota } => {
+                let ask = engine.plain_limits(key, std::slice::from_ref(quota), description.cost)[0];
+                let position = self.put(ask, |places| put_plain_place(places, key, quota));
+                return Met::Limits(SmallVec::from_slice(&[position]));
+            }
+        }
+        let mut positions = SmallVec::new();
+        for winner in &selection.winners {
+            let by = rules.by(winner.by);
+            let Ok(subject) = rules.subject(&looked, by) else { continue };
+            let record = rules.record(winner.rule);
+            for (nth, limit) in record.limits.iter().enumerate() {
+                let limit_hash = engine.keyed.mix(record.counter, limit.label_hash);
+                let key = engine.keyed.mix(limit_hash, subject);
+                let (rule, cost) = (Some(winner.rule), description.cost);
+                let ask = LimitResult::ask(rule, nth, winner.shadow, limit.quota, cost, key, limit_hash);
+                positions.push(self.put(ask, |places| {
+                    let id = record.counter_id.rotate_left(17).wrapping_add(limit.label_id) & ID_MASK;
+                    put_place(places, &rules.subject_key(&looked, by), id, &limit.quota);
+                }));
+            }
+        }
+        if positions.is_empty() { Met::Free } else { Met::Limits(positions) }
+    }
+
+    /// A counter met twice is spent on once, for the larger cost, and every quota it is met with has to allow that.
+    #[inline]
+    fn put(&mut self, mut ask: LimitResult, place: impl FnOnce(&mut Places)) -> u8 {
+        let mut same = None;
+        for (position, twin) in self.limits.iter_mut().enumerate() {
+            if twin.key == ask.key && twin.shadow == ask.shadow {
+                ask.looks_only = true;
+                ask.cost = ask.cost.max(twin.cost);
+                twin.cost = ask.cost;
+                if twin.quota == ask.quota {
+                    same = Some(position);
+                }
+            }
+        }
+        let position = same.unwrap_or_else(|| {
+            self.limits.push(ask);
+            if self.engine.is_shared() {
+                place(&mut self.places);
+            }
+            self.limits.len() - 1
+        });
+        position as u8
+    }
+
+    /// Decides, or climbs up to the shared store that has to be asked.
+    pub fn decide(mut self) -> Described {
+        let step = self.step();
+        Described { step, met: self.met }
+    }
+
+    fn step(&mut self) -> Step {
+        let (engine, rules, call) = (self.engine, self.rules, &self.call);
+        let blocked = self.met.iter().find_map(|met| if let Met::Blocked(rule) = met { Some(*rule) } else { None });
+        if let Some(rule) = blocked {
+            let verdict = match rule {
+                Some(rule) => alone(rules, rule, call),
+                None => without_limits(Path::Blocked, REFUSED_STATUS, None, NEVER, call),
+            };
+            return engine.done(Some(rules), verdict, call);
+        }
+        if self.limits.is_empty() {
+            let without = || engine.without_rule(None, call);
+            return engine.done(Some(rules), self.exempt.map_or_else(without, |rule| alone(rules, rule, call)), call);
+        }
+        if let Some(refused) = engine.remembered_refusal(Some(rules), &self.limits, call) {
+            // Nobody was asked about the others, so nothing is told of them.
+            for met in &mut self.met {
+                let Met::Limits(positions) = met else { continue };
+                *met = match positions.iter().any(|at| self.limits[usize::from(*at)].key == refused.key) {
+                    true => Met::Limits(SmallVec::from_slice(&[0])),
+                    false => Met::Free,
+                };
+            }
+            let results = SmallVec::from_buf([refused]);
+            let verdict = refused_or_allowed(Some(rules), results, Path::RefusedMemory, None, call);
+            return engine.done(Some(rules), verdict, call);
+        }
+        let mut limits = std::mem::take(&mut self.limits);
+        if engine.is_shared() {
+            let places = Arc::new(std::mem::take(&mut self.places));
+            return Step::Ask(Question { limits, places, mode: call.mode }, Asked::new(*call));
+        }
+        engine.store.decide(&mut limits, call.mode, call.now_us);
+        let verdict = refused_or_allowed(Some(rules), limits, Path::Store, None, call);
+        engine.done(Some(rules), verdict, call)
+    }
+}
+
+impl Met {
+    /// The limit a description's status speaks of.
+    pub fn binding<'v>(&self, verdict: &'v Verdict) -> Option<&'v LimitResult> {
+        let Met::Limits(positions) = self else { return None };
+        // A call that was blocked asked for no limit.
+        let limit = |at: &u8| verdict.results.get(usize::from(*at));
+        if let [at] = positions[..] {
+            return limit(&at).filter(|limit| !limit.shadow);
+        }
+        let own: SmallVec<[LimitResult; 4]> = positions.iter().filter_map(limit).copied().collect();
+        let allowed = own.iter().all(|limit| limit.shadow || limit.allowed());
+        let nth = binding(&own, allowed)?;
+        limit(&positions[usize::from(nth)])
+    }
+}

@@ -1,0 +1,37 @@
+"""Reading settings that are lists: text by comma, or a list in TOML. Kept as text by comma, as they are shown."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
+
+
+def optional_texts(raw: object) -> str | None:
+    """Empty text switches the setting off."""
+    parts = raw.split(",") if isinstance(raw, str) else raw
+    if not isinstance(parts, list) or not all(isinstance(part, str) and "," not in part for part in parts):
+        raise ValueError("expected text, or several by comma")
+    return ",".join(part.strip() for part in parts if part.strip()) or None
+
+
+def split(value: str | None) -> list[str]:
+    return value.split(",") if value else []
+
+
+def ranges(raw: object) -> str | None:
+    value = optional_texts(raw)
+    for part in split(value):
+        try:
+            ipaddress.ip_network(part)
+        except ValueError:
+            raise ValueError(f"expected addresses or ranges such as 10.0.0.0/8 by comma; {part!r} is none") from None
+    return value
+
+
+def header_name(raw: object) -> str:
+    value = raw.strip() if isinstance(raw, str) else ""
+    if not _HEADER_NAME.match(value):
+        raise ValueError("expected the name of a header, such as X-API-Key")
+    return value

@@ -1,0 +1,1 @@
+"""Manifests and units of `examples/`, held against validators and the real command."""
