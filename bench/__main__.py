@@ -6,7 +6,7 @@ import sys
 import time
 
 from bench import machine, report
-from bench.figure import Effort, Figure
+from bench.figure import Effort, Figure, Unavailable
 
 IN_MEMORY_BENCHES = ("check_limit", "five_limits", "empty_call", "tail", "memory", "many_rules", "http_check")
 STORE_BENCHES = (
@@ -18,7 +18,8 @@ STORE_BENCHES = (
     "store_cluster",
     "store_budget",
 )
-BENCHES = IN_MEMORY_BENCHES + STORE_BENCHES
+NODE_BENCHES = ("rls_cpu", "rls_ratelimit", "rls_gubernator", "socket_check", "identity", "node_memory")
+BENCHES = IN_MEMORY_BENCHES + STORE_BENCHES + NODE_BENCHES
 OTHER_CORES_MAX = 0.05
 
 
@@ -36,14 +37,22 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _run(names: list[str], effort: Effort) -> list[Figure]:
+def _run(names: list[str], effort: Effort) -> tuple[list[Figure], dict[str, str]]:
+    """The figures, and why some benchmarks have none."""
     figures: list[Figure] = []
+    left_out: dict[str, str] = {}
     print(report.heading(), flush=True)
     for name in names:
-        for figure in importlib.import_module(f"bench.{name}").run(effort):
+        try:
+            measured = importlib.import_module(f"bench.{name}").run(effort)
+        except Unavailable as reason:
+            left_out[name] = str(reason)
+            print(f"{name}: left out: {reason}", flush=True)
+            continue
+        for figure in measured:
             figures.append(figure)
             print(report.row(figure), flush=True)
-    return figures
+    return figures, left_out
 
 
 def main() -> int:
@@ -57,7 +66,7 @@ def main() -> int:
     described = machine.describe()
     start, others = time.monotonic(), machine.OtherWork()
     names = arguments.names or list(BENCHES)
-    figures = _run(names, Effort(arguments.quick))
+    figures, left_out = _run(names, Effort(arguments.quick))
     other_cores = others.cores()
     described["other work meanwhile"] = f"{other_cores:.0%} of a core"
     if other_cores > OTHER_CORES_MAX:
@@ -66,7 +75,8 @@ def main() -> int:
             file=sys.stderr,
         )
     partial = set(names) != set(BENCHES)
-    results = report.write_results(figures, described, time.monotonic() - start, arguments.quick, partial)
+    seconds = time.monotonic() - start
+    results = report.write_results(figures, left_out, described, seconds, arguments.quick, partial)
     print(f"wrote {results}")
     if arguments.write_docs and (partial or arguments.quick):
         print("docs/benchmarks.md is left as it is: only a full run may change it")

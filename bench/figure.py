@@ -4,6 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+
+class Unavailable(RuntimeError):
+    """A peer or tool cannot be had here: the benchmark is left out, and the message says why."""
+
+
 Raw = Mapping[str, float | str]
 
 

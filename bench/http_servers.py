@@ -45,7 +45,7 @@ def _wait_until_healthy(process: subprocess.Popen[str], port: int) -> None:
 
 
 @contextmanager
-def _stopping(process: subprocess.Popen[str]) -> Iterator[None]:
+def stopping(process: subprocess.Popen[str]) -> Iterator[None]:
     try:
         yield
     finally:
@@ -66,7 +66,7 @@ def headgate_server() -> Iterator[Running]:
     command += ["--listen", f"127.0.0.1:{port}", "--rules", str(rules)]
     with (OUT / "server.log").open("w") as log:
         process = subprocess.Popen(command, cwd=REPOSITORY, stdout=log, stderr=log, text=True)
-    with _stopping(process):
+    with stopping(process):
         _wait_until_healthy(process, port)
         yield Running(process.pid, port)
 
@@ -74,6 +74,6 @@ def headgate_server() -> Iterator[Running]:
 @contextmanager
 def c_server() -> Iterator[Running]:
     process = subprocess.Popen([str(compile_c("epoll_server.c"))], stdout=subprocess.PIPE, text=True)
-    with _stopping(process):
+    with stopping(process):
         assert process.stdout is not None
         yield Running(process.pid, int(process.stdout.readline().rpartition(":")[2]))

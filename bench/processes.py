@@ -26,9 +26,10 @@ def run_child(module: str, *arguments: str | int) -> dict[str, Any]:
     return answer
 
 
-def memory_bytes(*names: str) -> list[int]:
-    """Fields of this process's /proc status (VmRSS, VmHWM, RssAnon …)."""
-    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+def memory_bytes(*names: str, pid: int | None = None) -> list[int]:
+    """Fields of a process's /proc status (VmRSS, VmHWM, RssAnon …); of this one by default."""
+    status = Path(f"/proc/{pid or 'self'}/status").read_text()
+    fields = dict(line.split(":", 1) for line in status.splitlines())
     return [int(fields[name].split()[0]) * 1024 for name in names]
 
 

@@ -50,7 +50,12 @@ def heading() -> str:
 
 
 def write_results(
-    figures: Sequence[Figure], machine: Mapping[str, str], seconds: float, quick: bool, partial: bool
+    figures: Sequence[Figure],
+    left_out: Mapping[str, str],
+    machine: Mapping[str, str],
+    seconds: float,
+    quick: bool,
+    partial: bool,
 ) -> Path:
     OUT.mkdir(exist_ok=True)
     results = {
@@ -58,6 +63,7 @@ def write_results(
         "quick": quick,
         "partial": partial,
         "seconds": round(seconds, 1),
+        "left_out": dict(left_out),
         "figures": [figure.as_json() for figure in figures],
     }
     RESULTS.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
@@ -74,11 +80,12 @@ def _page_raw(figures: Sequence[Figure]) -> str:
     return "\n".join(f"- {f.name}: {_raw(f)}" for f in figures if f.raw)
 
 
-def _page_summary(figures: Sequence[Figure]) -> str:
+def _page_summary(figures: Sequence[Figure], left_out: Mapping[str, str]) -> str:
     judged = [f for f in figures if f.met is not None]
     missed = [f.name for f in judged if not f.met]
     summary = f"{len(judged) - len(missed)} of {len(judged)} targets met."
-    return summary + (f" Missed: {'; '.join(missed)}." if missed else "")
+    summary += f" Missed: {'; '.join(missed)}." if missed else ""
+    return summary + "".join(f"\n\nNot measured: `{name}`, because {reason}" for name, reason in left_out.items())
 
 
 def write_page() -> Path:
@@ -93,7 +100,7 @@ def write_page() -> Path:
     notes = f"\n## Notes on these figures\n{NOTES.read_text().strip()}\n" if NOTES.exists() else ""
     page = TEMPLATE.read_text()
     for hole, text in (
-        ("{{summary}}", _page_summary(figures)),
+        ("{{summary}}", _page_summary(figures, results.get("left_out", {}))),
         ("{{table}}", _page_table(figures)),
         ("{{machine}}", machine),
         ("{{seconds}}", f"{results['seconds']:.0f}"),

@@ -58,10 +58,13 @@ class Meter:
         from_outside = sum(n for name, n in counts.items() if name not in WITHIN_SCRIPTS | OF_THE_METER | OF_THE_NODE)
         return Calls(from_outside - heartbeats, heartbeats)
 
-    def script_p50_us(self) -> float:
-        """The median time inside a script since `forget_times`."""
+    def script_us(self) -> dict[str, float]:
+        """Times inside a script since `forget_times`: `p50`, `p99`, `p99.9`."""
         shares = self._info("latencystats")["latency_percentiles_usec_evalsha"]
-        return float(dict(pair.split("=", 1) for pair in shares.split(","))["p50"])
+        return {name: float(value) for name, value in (pair.split("=", 1) for pair in shares.split(","))}
+
+    def script_p50_us(self) -> float:
+        return self.script_us()["p50"]
 
     def forget_times(self) -> None:
         self._server.command("CONFIG", "RESETSTAT")

@@ -1,0 +1,113 @@
+"""Envoy's rate limit call over a shared store: against envoyproxy/ratelimit on the same server under the same load."""
+
+import os
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import yaml
+
+from bench.figure import Effort, Figure
+from bench.go_tools import go_program
+from bench.http_servers import START_S_MAX, Running, stopping
+from bench.node import node, rls_rules
+from bench.player import Player, play_in_turns
+from bench.processes import OUT
+from bench.rls_messages import DOMAIN, ENTRIES, PLENTY
+from bench.rls_players import CONNECTIONS, STREAMS, Caller
+from tests.servers.ports import free_port
+from tests.servers.server import Server
+
+NAME = "rls_ratelimit"
+PACKAGE = "github.com/envoyproxy/ratelimit/src/service_cmd"
+VERSION = "v1.4.1-0.20260122083618-3fb702589d36"
+TARGET_RATE_TIMES = 2.0
+TARGET_P99_TIMES = 0.5
+# As it comes, and as its documentation advises for speed; the faster counts.
+VARIANTS: Mapping[str, Mapping[str, str]] = {
+    "ratelimit": {},
+    "ratelimit, pipelining": {"REDIS_PIPELINE_WINDOW": "150us"},
+}
+
+
+def _configuration() -> str:
+    limit = {"unit": "hour", "requests_per_unit": PLENTY}
+    return yaml.safe_dump({"domain": DOMAIN, "descriptors": [{"key": key, "rate_limit": limit} for key, _ in ENTRIES]})
+
+
+@contextmanager
+def _ratelimit(store: Server, settings: Mapping[str, str]) -> Iterator[Running]:
+    program, port, grpc_port = go_program(PACKAGE, VERSION), free_port(), free_port()
+    with tempfile.TemporaryDirectory(prefix="hg-ratelimit-") as folder, (OUT / "ratelimit.log").open("a") as log:
+        rules = Path(folder) / "bench" / "config" / "limits.yaml"
+        rules.parent.mkdir(parents=True)
+        rules.write_text(_configuration())
+        environment = {
+            **dict.fromkeys(("HOST", "GRPC_HOST", "DEBUG_HOST"), "127.0.0.1"),
+            **{"PORT": str(port), "GRPC_PORT": str(grpc_port), "DEBUG_PORT": str(free_port())},
+            **{"RUNTIME_ROOT": folder, "RUNTIME_SUBDIRECTORY": "bench", "RUNTIME_WATCH_ROOT": "false"},
+            **{"REDIS_SOCKET_TYPE": "tcp", "REDIS_URL": store.address},
+            **{"USE_STATSD": "false", "LOG_LEVEL": "error"},
+        }
+        process = subprocess.Popen(
+            [str(program)], env={**os.environ, **environment, **settings}, stdout=log, stderr=log, text=True
+        )
+        with stopping(process):
+            _wait_until_healthy(process, port)
+            yield Running(process.pid, grpc_port)
+
+
+def _wait_until_healthy(process: subprocess.Popen[str], port: int) -> None:
+    deadline = time.monotonic() + START_S_MAX
+    while True:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthcheck", timeout=1):
+                return
+        except (urllib.error.URLError, OSError):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"ratelimit did not start; its log is {OUT / 'ratelimit.log'}") from None
+            time.sleep(0.05)
+
+
+def _figures(players: Mapping[str, Player]) -> list[Figure]:
+    ours = players["headgate"]
+    peer = max((players[name] for name in VARIANTS), key=lambda player: player.fastest.requests_per_s)
+    quickest = min((players[name] for name in VARIANTS), key=lambda player: player.best("p99_us"))
+    load = f"{CONNECTIONS} connections x {STREAMS} streams"
+    return [
+        Figure(
+            NAME,
+            f"RLS, 5 descriptors, Valkey, {load}: requests/s vs envoyproxy/ratelimit",
+            ours.fastest.requests_per_s / peer.fastest.requests_per_s,
+            "x",
+            TARGET_RATE_TIMES,
+            at_least=True,
+            raw={field: value for name, player in players.items() for field, value in player.raw(name).items()},
+        ),
+        Figure(
+            NAME,
+            "the same load: p99 vs envoyproxy/ratelimit",
+            ours.best("p99_us") / quickest.best("p99_us"),
+            "x",
+            TARGET_P99_TIMES,
+            raw={f"{name} best p99 µs": player.best("p99_us") for name, player in players.items()},
+        ),
+    ]
+
+
+def run(effort: Effort) -> list[Figure]:
+    caller = Caller(pinned=False)
+    with Server() as store, ExitStack() as stack:
+        ours = stack.enter_context(node(rls_rules(), store=store.url))
+        players = {"headgate": caller.player(ours.pid, ours.grpc_port)}
+        for name, settings in VARIANTS.items():
+            peer = stack.enter_context(_ratelimit(store, settings))
+            players[name] = caller.player(peer.pid, peer.port)
+        play_in_turns(players, effort.pick(60_000, 3_000), effort.rounds)
+        ours.require_decided()
+    return _figures(players)
