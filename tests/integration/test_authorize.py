@@ -62,6 +62,15 @@ def test_a_proxy_that_knows_few_statuses_names_the_one_it_wants(client: httpx.Cl
     assert plain.content == told.content
 
 
+def test_a_status_of_a_rule_is_not_counted_as_a_mistake_of_ours(run: Starter) -> None:
+    node = run(rules=RULES)
+    for _ in range(2):
+        node.client().get("/v1/authorize", headers={"X-Forwarded-Uri": "/tea"})
+    counted = {sample: count for sample, count in node.metrics().items() if "/v1/authorize" in sample}
+    name = 'headgate_http_requests_total{route="/v1/authorize",status="%s"}'
+    assert counted == {name % "200": 1, name % "other": 1}
+
+
 @pytest.mark.parametrize(
     "query", ["deny_status=200", "deny_status=x", "deny_status", "deny_satus=403", "deny_status=600"]
 )

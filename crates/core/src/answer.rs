@@ -176,32 +176,32 @@ impl<'a> Answer<'a> {
     }
 
     fn put_policy_name(&self, text: &mut String, result: &LimitResult) {
+        let (name, label) = self.policy_parts(result);
         text.push('"');
-        match (self.rules, result.rule) {
-            (Some(rules), Some(rule)) => {
-                put_structured(text, rules.name(rule));
-                let limits = &rules.record(rule).limits;
-                if limits.len() > 1 {
-                    text.push('.');
-                    put_structured(text, &limits[usize::from(result.nth)].label);
-                }
-            }
-            _ => put_structured(text, &self.policy_name(result)),
+        put_structured(text, name);
+        if let Some(label) = label {
+            text.push('.');
+            put_structured(text, &label);
         }
         text.push('"');
     }
 
-    /// A limit's name as a policy: its rule's, with the label where the rule has several limits.
     fn policy_name(&self, result: &LimitResult) -> String {
+        match self.policy_parts(result) {
+            (name, Some(label)) => format!("{name}.{label}"),
+            (name, None) => name.to_string(),
+        }
+    }
+
+    /// A limit's name as a policy: its rule's, with the label where the rule has several limits.
+    fn policy_parts(&self, result: &LimitResult) -> (&str, Option<Cow<'_, str>>) {
         let (Some(rules), Some(rule)) = (self.rules, result.rule) else {
-            let several = self.verdict.results.len() > 1;
-            return if several { format!("default.{}", result.nth) } else { "default".to_string() };
+            let is_one = self.verdict.results.len() == 1;
+            return ("default", (!is_one).then(|| result.nth.to_string().into()));
         };
         let limits = &rules.record(rule).limits;
-        match limits.len() {
-            1 => rules.name(rule).to_string(),
-            _ => format!("{}.{}", rules.name(rule), limits[usize::from(result.nth)].label),
-        }
+        let label = (limits.len() > 1).then(|| Cow::Borrowed(&*limits[usize::from(result.nth)].label));
+        (rules.name(rule), label)
     }
 
     fn response(&self, rule: Option<u32>) -> Option<&'a crate::rule::Response> {

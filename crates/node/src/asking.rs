@@ -11,7 +11,7 @@ use crate::store::remote::{Fate, Mailbox, NO_LOG, Place, Places, Question, Remot
 use headgate_core::algorithm::Measure;
 use headgate_core::hash::shared_id;
 use headgate_core::record::ID_MASK;
-use headgate_core::rule_index::{Looked, RuleSet, Selection};
+use headgate_core::rule_index::{BuiltLimit, Looked, Record, RuleSet, Selection};
 use headgate_core::subject::{log_key, put_principal};
 use headgate_core::verdict::{Kept, LimitResult, Path, Skipped, Verdict};
 use headgate_core::{Algorithm, Facts, Quota};
@@ -257,8 +257,7 @@ impl Engine {
             let key = rules.subject_key(looked, by);
             let record = rules.record(winner.rule);
             for limit in record.limits.iter() {
-                let id = record.counter_id.rotate_left(17).wrapping_add(limit.label_id) & ID_MASK;
-                put_place(&mut places, &key, id, &limit.quota);
+                put_place(&mut places, &key, place_id(record, limit), &limit.quota);
             }
         }
         places
@@ -276,6 +275,11 @@ pub(crate) fn asked_mode(cost: u64, mode: Mode) -> Mode {
     if cost == 0 { Mode::Peek } else { mode }
 }
 
+/// What shared stores know a limit of a rule by.
+pub(crate) fn place_id(record: &Record, limit: &BuiltLimit) -> u64 {
+    record.counter_id.rotate_left(17).wrapping_add(limit.label_id) & ID_MASK
+}
+
 pub(crate) fn put_place(places: &mut Places, key: &[u8], id: u64, quota: &Quota) {
     let log = match quota.algorithm {
         Algorithm::SlidingLog => places.key(&log_key(key, id)),
@@ -288,22 +292,14 @@ pub(crate) fn put_place(places: &mut Places, key: &[u8], id: u64, quota: &Quota)
 /// A plain counter is (key, algorithm, window), as in memory.
 pub(crate) fn plain_places(key: &str, quotas: &[Quota]) -> Places {
     let mut places = Places::default();
-    let mut text = Vec::with_capacity(32);
-    put_principal(&mut text, "key", Some(key));
-    for quota in quotas {
-        put_place(&mut places, &text, plain_id(quota), quota);
-    }
+    quotas.iter().for_each(|quota| put_plain_place(&mut places, key, quota));
     places
 }
 
-/// One such counter among the places of a call.
 pub(crate) fn put_plain_place(places: &mut Places, key: &str, quota: &Quota) {
     let mut text = Vec::with_capacity(32);
     put_principal(&mut text, "key", Some(key));
-    put_place(places, &text, plain_id(quota), quota);
-}
-
-fn plain_id(quota: &Quota) -> u64 {
     let window = quota.window_us.to_string();
-    shared_id(&["plain", quota.algorithm.name(), &window]) & ID_MASK
+    let id = shared_id(&["plain", quota.algorithm.name(), &window]) & ID_MASK;
+    put_place(places, &text, id, quota);
 }

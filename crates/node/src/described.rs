@@ -1,13 +1,12 @@
 //! Calls that describe a request in several ways at once, as Envoy's do: each description is looked up on its own, and
 //! all are decided together.
 
-use crate::asking::{Asked, Step, asked_mode, put_place, put_plain_place};
+use crate::asking::{Asked, Step, asked_mode, place_id, put_place, put_plain_place};
 use crate::engine::Engine;
 use crate::ladder::{Call, Limits, alone, refused_or_allowed, without_limits};
 use crate::store::Mode;
 use crate::store::remote::{Places, Question};
 use headgate_core::algorithm::NEVER;
-use headgate_core::record::ID_MASK;
 use headgate_core::rule::{Action, REFUSED_STATUS};
 use headgate_core::rule_index::RuleSet;
 use headgate_core::verdict::{LimitResult, Path, Verdict, binding};
@@ -113,13 +112,9 @@ impl Describing<'_> {
             let Ok(subject) = rules.subject(&looked, by) else { continue };
             let record = rules.record(winner.rule);
             for (nth, limit) in record.limits.iter().enumerate() {
-                let limit_hash = engine.keyed.mix(record.counter, limit.label_hash);
-                let key = engine.keyed.mix(limit_hash, subject);
-                let (rule, cost) = (Some(winner.rule), description.cost);
-                let ask = LimitResult::ask(rule, nth, winner.shadow, limit.quota, cost, key, limit_hash);
+                let ask = engine.question(winner, record, nth, limit, subject, description.cost);
                 positions.push(self.put(ask, |places| {
-                    let id = record.counter_id.rotate_left(17).wrapping_add(limit.label_id) & ID_MASK;
-                    put_place(places, &rules.subject_key(&looked, by), id, &limit.quota);
+                    put_place(places, &rules.subject_key(&looked, by), place_id(record, limit), &limit.quota);
                 }));
             }
         }

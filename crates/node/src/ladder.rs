@@ -6,7 +6,7 @@ use crate::store::Mode;
 use headgate_core::algorithm::{Measure, NEVER};
 use headgate_core::hash::{Hash, Keyed};
 use headgate_core::rule::{Action, BLOCKED_STATUS, REFUSED_STATUS};
-use headgate_core::rule_index::{Looked, RuleSet, Selection};
+use headgate_core::rule_index::{BuiltLimit, Looked, Record, RuleSet, Selection, Winner};
 use headgate_core::verdict::{LimitResult, Path, Skipped, Verdict, binding};
 use headgate_core::{Facts, Quota};
 use smallvec::SmallVec;
@@ -188,20 +188,26 @@ impl Engine {
             };
             let record = rules.record(winner.rule);
             for (nth, limit) in record.limits.iter().enumerate() {
-                let limit_hash = self.keyed.mix(record.counter, limit.label_hash);
-                let key = self.keyed.mix(limit_hash, subject);
-                limits.push(LimitResult::ask(
-                    Some(winner.rule),
-                    nth,
-                    winner.shadow,
-                    limit.quota,
-                    cost,
-                    key,
-                    limit_hash,
-                ));
+                limits.push(self.question(winner, record, nth, limit, subject, cost));
             }
         }
         limits
+    }
+
+    /// One limit of a winner, asked about one subject. Every door names counters here.
+    #[inline]
+    pub(crate) fn question(
+        &self,
+        winner: &Winner,
+        record: &Record,
+        nth: usize,
+        limit: &BuiltLimit,
+        subject: Hash,
+        cost: u64,
+    ) -> LimitResult {
+        let limit_hash = self.keyed.mix(record.counter, limit.label_hash);
+        let key = self.keyed.mix(limit_hash, subject);
+        LimitResult::ask(Some(winner.rule), nth, winner.shadow, limit.quota, cost, key, limit_hash)
     }
 
     #[inline]

@@ -1,12 +1,11 @@
 //! What a proxy tells of the request it holds: nginx in `X-Original-*`, Traefik and Caddy in `X-Forwarded-*`.
 
+use super::head::HEADERS_MAX;
 use super::problem::Problem;
 use httparse::Header;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
-
-use super::head::HEADERS_MAX;
 
 pub(crate) struct Forwarded<'a> {
     pub path: Option<Cow<'a, str>>,

@@ -24,9 +24,9 @@ pub(crate) fn identify(
 ) -> Result<Identified, Problem> {
     let ip = client_ip(peer, forwarded.forwarded_for.iter().copied(), identity.trusted());
     let credentials = Credentials { authorization: forwarded.authorization, api_key: forwarded.api_key };
-    match engine.identify(&credentials) {
+    match identity.identify(&credentials, engine.wall_us()) {
         Who::Known(known) => Ok(Identified { known: Some(known), ip }),
-        Who::Unverified(why) if identity.rejects() => Err(Problem::unverified(&why.text())),
+        Who::Unverified(why) if identity.rejects() => Err(Problem::new(401, why.text())),
         Who::Anonymous | Who::Unverified(_) => Ok(Identified { known: None, ip }),
     }
 }

@@ -3,7 +3,7 @@
 use super::grpc::Method;
 use super::grpc::code::Code;
 use super::router::{self, Reply, Route};
-use super::shared::{STATUSES, Shared};
+use super::shared::{OTHER_STATUS, STATUSES, Shared};
 use crate::events::Kind;
 use crate::store::remote::ShardStatus;
 use headgate_core::verdict::Path;
@@ -113,7 +113,8 @@ fn http(shared: &Shared, page: &mut Page) {
         for (nth, status) in STATUSES.iter().enumerate() {
             let count = shared.requests(route, nth);
             if count > 0 {
-                let labels = [("route", route.name()), ("status", &status.to_string())];
+                let status = if *status == OTHER_STATUS { "other".to_string() } else { status.to_string() };
+                let labels = [("route", route.name()), ("status", &status)];
                 page.line("headgate_http_requests_total", &labels, count);
             }
         }

@@ -24,11 +24,6 @@ impl Problem {
         Self { status: 400, detail: format!("{field}: {what}"), field: Some(field) }
     }
 
-    /// Credentials that do not hold.
-    pub fn unverified(why: &str) -> Self {
-        Self::new(401, why)
-    }
-
     pub fn write(&self, out: &mut Vec<u8>) {
         let (status, title, detail) = (self.status, title(self.status), json_text(&self.detail));
         let text = format!(r#"{{"type":"about:blank","title":"{title}","status":{status},"detail":{detail}"#);

@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::time::Instant;
 use tokio::sync::Notify;
 
-/// Statuses that are answered; every other one is counted as the last.
-pub(crate) const STATUSES: [u16; 11] = [200, 400, 401, 403, 404, 405, 413, 429, 431, 503, 500];
+/// Statuses that are counted one by one. The last stands for those that rules ask for.
+pub(crate) const STATUSES: [u16; 12] = [200, 400, 401, 403, 404, 405, 413, 429, 431, 500, 503, OTHER_STATUS];
+pub(crate) const OTHER_STATUS: u16 = 0;
 
 pub(crate) struct Shared {
     pub engine: Arc<Engine>,

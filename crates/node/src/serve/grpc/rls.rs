@@ -8,7 +8,7 @@ use super::rls_request::{Descriptor, Entry, OwnLimit, Request, read};
 use crate::Engine;
 use crate::asking::{Sent, Step};
 use crate::described::{Described, Description, Met, Own};
-use crate::identity::{Credentials, Known, Who, Why};
+use crate::identity::{Credentials, Identity, Known, Who, Why};
 use crate::serve::shared::Shared;
 use arc_swap::Guard;
 use bytes::Bytes;
@@ -57,9 +57,10 @@ fn begin(shared: &Shared, message: &[u8]) -> Result<Begun, Failure> {
     let cost = request.descriptors.iter().map(|descriptor| descriptor.hits).max().unwrap_or(0);
     let mut describing = engine.describe(&rules, cost, request.descriptors.len());
     let mut who = Told::default();
+    let identity = engine.identity();
     for descriptor in &request.descriptors {
         let entries = request.entries(descriptor);
-        let prepared = prepare(engine, &request.domain, entries, descriptor);
+        let prepared = prepare(engine, &identity, &request.domain, entries, descriptor);
         let own = match descriptor.own {
             OwnLimit::None => Own::None,
             OwnLimit::Nothing => Own::Nothing,
@@ -107,28 +108,41 @@ struct Prepared<'a> {
     /// Entries that are no fact of ours, and the domain.
     free: SmallVec<[(&'a str, &'a str); 4]>,
     known: Option<Arc<Known>>,
-    /// Entries that were credentials say nothing by themselves.
-    has_credentials: bool,
+    /// The entry `api_key` is a key to be verified, and says nothing by itself.
+    shows_key: bool,
     refused: Option<Why>,
     own_key: String,
 }
 
-fn prepare<'a>(engine: &Engine, domain: &'a str, entries: &'a [Entry<'_>], descriptor: &Descriptor) -> Prepared<'a> {
-    let identity = engine.identity();
+fn prepare<'a>(
+    engine: &Engine,
+    identity: &Identity,
+    domain: &'a str,
+    entries: &'a [Entry<'_>],
+    descriptor: &Descriptor,
+) -> Prepared<'a> {
     let mut free = SmallVec::new();
     let mut credentials = Credentials::default();
     for (key, value) in entries {
         match &**key {
-            "authorization" if identity.takes_tokens() => credentials.authorization = Some(value.as_bytes()),
-            "api_key" if identity.takes_keys() => credentials.api_key = Some(value.as_bytes()),
+            "authorization" if identity.takes_tokens() => {
+                credentials.authorization.get_or_insert(value.as_bytes());
+            }
+            "api_key" if identity.takes_keys() => {
+                credentials.api_key.get_or_insert(value.as_bytes());
+            }
             "user" | "org" | "api_key" | "tier" | "method" | "region" | "path" => {}
             "remote_address" | "ip" if parse_ip(value).is_some() => {}
             _ => free.push((&**key, &**value)),
         }
     }
     free.push(("domain", domain));
-    let has_credentials = credentials.authorization.is_some() || credentials.api_key.is_some();
-    let who = if has_credentials { engine.identify(&credentials) } else { Who::Anonymous };
+    let (shows_token, shows_key) = (credentials.authorization.is_some(), credentials.api_key.is_some());
+    // The clock is read only for those who show something.
+    let who = match shows_token || shows_key {
+        true => identity.identify(&credentials, engine.wall_us()),
+        false => Who::Anonymous,
+    };
     let (known, refused) = match who {
         Who::Known(known) => (Some(known), None),
         Who::Unverified(why) if identity.rejects() => (None, Some(why)),
@@ -136,9 +150,9 @@ fn prepare<'a>(engine: &Engine, domain: &'a str, entries: &'a [Entry<'_>], descr
     };
     let own_key = match descriptor.own {
         OwnLimit::None => String::new(),
-        _ => own_key(domain, entries, known.as_deref(), has_credentials),
+        _ => own_key(domain, entries, known.as_deref(), shows_token, shows_key),
     };
-    Prepared { free, known, has_credentials, refused, own_key }
+    Prepared { free, known, shows_key, refused, own_key }
 }
 
 /// The first of equal keys counts; what credentials say counts before all.
@@ -149,7 +163,7 @@ fn facts<'a>(entries: &'a [Entry<'_>], prepared: &'a Prepared<'_>) -> Facts<'a> 
         match &**key {
             "user" => facts.user = Some(value),
             "org" => facts.org = Some(value),
-            "api_key" if !prepared.has_credentials => facts.api_key = Some(value),
+            "api_key" if !prepared.shows_key => facts.api_key = Some(value),
             "tier" => facts.tier = Some(value),
             "method" => facts.method = Some(value),
             "region" => facts.region = Some(value),
@@ -170,12 +184,13 @@ fn facts<'a>(entries: &'a [Entry<'_>], prepared: &'a Prepared<'_>) -> Facts<'a> 
 
 /// What a descriptor's own limit is counted by. Names of counters are read by whoever looks into the store, so whom
 /// credentials belong to stands there and not what they are.
-fn own_key(domain: &str, entries: &[Entry<'_>], known: Option<&Known>, has_credentials: bool) -> String {
+fn own_key(domain: &str, entries: &[Entry<'_>], known: Option<&Known>, shows_token: bool, shows_key: bool) -> String {
     let mut name = format!("{OWN_KEY}|{}:{domain}", domain.len());
     let mut put = |key: &str, value: &str| name.push_str(&format!("|{}:{key}={}:{value}", key.len(), value.len()));
     for (key, value) in entries {
         match &**key {
-            "authorization" | "api_key" if has_credentials => {}
+            "authorization" if shows_token => {}
+            "api_key" if shows_key => {}
             "authorization" | "api_key" => put(key, &hashed(value)),
             key => put(key, value),
         }
