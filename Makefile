@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CARGO_SOURCES := $(shell find crates lua -name '*.rs' -o -name '*.lua' -o -name '*.bin' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock .cargo/config.toml
 
-.PHONY: help serve test test-rust test-python lint format bench faults build tools clean
+.PHONY: help serve test test-rust test-python lint format bench faults docs build tools clean
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,10 @@ lint: build $(VENV)/.dev $(VENV)/.bench ## Check style, types, layers and the en
 	$(BIN)/python -m mypy.stubtest headgate._core
 	$(BIN)/lint-imports --no-cache
 
+docs: $(VENV)/.dev ## Build the documentation site into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The documentation is in site/index.html"
+
 format: $(VENV)/.dev ## Format the code
 	cargo fmt --all
 	$(BIN)/ruff check --fix .
@@ -39,7 +43,7 @@ format: $(VENV)/.dev ## Format the code
 bench: build $(VENV)/.bench ## Measure against the targets and the peers (minutes); writes docs/benchmarks.md
 	$(BIN)/python -m bench --write-docs $(ARGS)
 
-faults: build $(VENV)/.dev ## Break real stores in every way and write docs/faults.md (two minutes)
+faults: build $(VENV)/.dev ## Break real stores in every way, beside the peers too, and write docs/faults.md (three minutes)
 	$(BIN)/python -m tests.faults.page --run
 
 build: $(VENV)/.built ## Build the engine and install the package into .venv
@@ -53,7 +57,7 @@ tools: ## Say what is missing on this machine
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "make: $(PYTHON) cannot make virtual environments. Install its venv package (python3-venv on Debian), then run make again." >&2; exit 1; }
 
 clean: ## Remove what was built
-	rm -rf $(VENV) target src/headgate/*.so
+	rm -rf $(VENV) target site src/headgate/*.so
 
 $(VENV)/.runtime: requirements/runtime.txt | tools
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -19,7 +19,8 @@ STORE_BENCHES = (
     "store_budget",
 )
 NODE_BENCHES = ("rls_cpu", "rls_ratelimit", "rls_gubernator", "socket_check", "identity", "node_memory")
-BENCHES = IN_MEMORY_BENCHES + STORE_BENCHES + NODE_BENCHES
+WEB_BENCHES = ("asgi_memory", "asgi_store", "flask_memory")
+BENCHES = IN_MEMORY_BENCHES + STORE_BENCHES + NODE_BENCHES + WEB_BENCHES
 OTHER_CORES_MAX = 0.05
 
 

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
-PACKAGES = ("headgate", "limits", "throttled-py")
+PACKAGES = ("headgate", "limits", "throttled-py", "fastapi", "slowapi", "flask", "flask-limiter")
 
 
 def _first(path: str, start: str) -> str:

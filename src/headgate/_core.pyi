@@ -6,13 +6,15 @@ rule means the same through every door.
 """
 
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Mapping, Sequence
-from typing import Any, Self, TypedDict, final, type_check_only
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from typing import Any, Self, TypeAlias, TypedDict, final, type_check_only
 
 from typing_extensions import disjoint_base
 
 __all__ = [
+    "Answers",
     "ApiKeys",
+    "AsgiSender",
     "Decision",
     "Engine",
     "FakeClock",
@@ -23,7 +25,14 @@ __all__ = [
     "Server",
     "Tokens",
     "__version__",
+    "ask_asgi",
+    "ask_asgi_for",
+    "binding_position",
+    "check_identified",
     "check_limit_arguments",
+    "counted_ip",
+    "identify_asgi",
+    "identify_wsgi",
     "normalise_path",
     "parse_limit",
     "validate_rules",
@@ -335,6 +344,8 @@ class Mailbox:
 
     def __new__(cls) -> Mailbox: ...
     def fileno(self) -> int: ...
+    def flush(self) -> None:
+        """Hand over what was asked since the loop last went round. The first to ask has the loop call it soon."""
     def drain(self) -> None:
         """Resolve the futures of all answers that are there."""
     @property
@@ -368,6 +379,9 @@ class Identity:
     @property
     def error(self) -> str | None:
         """What was wrong with the credentials; None when they are good or there are none."""
+    @property
+    def is_rejected(self) -> bool:
+        """Whether such a request is to be answered with 401: credentials that are not good, and `unverified` says so."""
     def facts(self) -> _KnownFacts:
         """What is known, as `check` takes it: `limiter.check(**identity.facts(), path="/")`."""
 
@@ -438,6 +452,71 @@ def check_limit_arguments(
     """Raises what `check_limit` would of these arguments."""
 
 def normalise_path(path: str) -> str: ...
+
+# --- what middleware asks
+
+# What one step of a request's decision said, and what the policy of a limit without a rule is named.
+_Step: TypeAlias = tuple[Decision, str | None]
+
+@final
+class Answers:
+    """What clients of a web application see of decisions. A request may be decided in several steps, of which at most the
+    last refuses: the rules, then limits of its route. Headers speak of the step that binds and name the policies of all."""
+
+    def __new__(
+        cls, *, families: Sequence[str] | None = None, draft: int = 11, jitter: float = 0.1, problem: bool = False
+    ) -> Answers: ...
+    def asgi(self, given: Iterable[Iterable[bytes]], steps: list[_Step]) -> list[tuple[bytes, bytes]]:
+        """The headers given, then ours that are not among them."""
+    def wsgi(self, given: Iterable[tuple[str, str]], steps: list[_Step]) -> list[tuple[str, str]]: ...
+    def headers(self, steps: list[_Step]) -> dict[str, str]: ...
+    def body(self, steps: list[_Step]) -> bytes:
+        """The body of a refusal."""
+    @property
+    def content_type(self) -> str: ...
+
+def binding_position(steps: list[_Step]) -> int:
+    """Which of the steps the answer speaks of."""
+
+@final
+class AsgiSender:
+    """An ASGI application's `send`: puts rate headers on the response, and has `passage` settle what depends on it."""
+
+    def __new__(
+        cls, answers: Answers, passage: object, steps: list[_Step], send: Callable[[Any], Awaitable[None]]
+    ) -> AsgiSender: ...
+    def __call__(self, message: MutableMapping[str, Any]) -> Awaitable[None]: ...
+    @property
+    def is_started(self) -> bool:
+        """Whether the response has begun."""
+
+def identify_asgi(engine: Engine, scope: dict[str, Any]) -> Identity:
+    """`Engine.identify` by an ASGI scope."""
+
+def ask_asgi(
+    engine: Engine, scope: dict[str, Any], cost: int, here: tuple[AbstractEventLoop, Mailbox] | None
+) -> tuple[Identity, Decision | Future[Decision] | None]:
+    """Who an ASGI request is from, and what is decided about it: nothing where the identity is rejected, a future where
+    a shared store is asked; then `here` is the running loop and its mailbox. The path is taken as it came."""
+
+def ask_asgi_for(
+    engine: Engine,
+    scope: dict[str, Any],
+    who: str | int | Mapping[str, Any] | None,
+    cost: int,
+    here: tuple[AbstractEventLoop, Mailbox] | None,
+) -> tuple[Identity, Decision | Future[Decision]]:
+    """The same for who the application says is asking: a user's id, a dict of facts, or nobody. The identity is that of
+    nobody, at the request's address."""
+
+def identify_wsgi(engine: Engine, environ: dict[str, Any]) -> Identity:
+    """The same by a WSGI environ."""
+
+def check_identified(engine: Engine, identity: Identity, path: str | bytes, method: str, cost: int) -> Decision:
+    """`Engine.check` for who was identified. The path is as it came: not decoded, without the query."""
+
+def counted_ip(engine: Engine, ip: str) -> str:
+    """The address a client is counted by: an IPv6 client by its prefix."""
 
 @final
 class Server:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,15 +15,16 @@ TRUSTED_PROXIES = ("127.0.0.0/8", "::1/128")
 UNVERIFIED = ("reject", "anonymous")
 CACHE_TOKENS = 10_000
 LEEWAY_S = 30.0
+SECRET_BYTES_MAX = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class IdentityOptions:
     """What `Limiter(identity=…)` takes. Secrets are never shown.
 
-    jwt_secret           secret of HS256/384/512 tokens: at least 32, 48 or 64 bytes
+    jwt_secret           secret of HS256/384/512 tokens: at least 32, 48 or 64 bytes; or a `Path` of the file it is in
     jwt_public_keys      PEM texts: public keys or certificates
-    jwt_jwks             text of a JSON Web Key Set
+    jwt_jwks             text of a JSON Web Key Set, or an `https://` URL that `headgate.upkeep` fetches it from
     jwt_jwks_is_remote   it came over the network: symmetric keys in it are not taken
     jwt_algorithms       narrows what is accepted; a key never serves for more than its own kind
     jwt_issuers, jwt_audiences  any of these; empty: not looked at
@@ -31,13 +33,13 @@ class IdentityOptions:
     jwt_user_claim, jwt_tier_claim, jwt_org_claim  a claim's name, or a JSON pointer from `/`; empty: not taken
     jwt_cache            tokens remembered, so that a signature is checked once
     api_keys             path of a keys file (YAML, JSON, JSON Lines), or a list of entries
-    api_key_secret       what the hashes of keys are made with: at least 32 bytes
+    api_key_secret       what the hashes of keys are made with: at least 32 bytes; or a `Path` of the file it is in
     api_key_header       the header they come in
     trusted_proxies      addresses and ranges whose X-Forwarded-For is believed
     unverified           `reject` (401) or `anonymous`: what a server does about credentials that are not good
     """
 
-    jwt_secret: bytes | str | None = field(default=None, repr=False)
+    jwt_secret: bytes | str | os.PathLike[str] | None = field(default=None, repr=False)
     jwt_public_keys: Sequence[str] = field(default=(), repr=False)
     jwt_jwks: str | None = field(default=None, repr=False)
     jwt_jwks_is_remote: bool = False
@@ -51,10 +53,23 @@ class IdentityOptions:
     jwt_org_claim: str = "org"
     jwt_cache: int = CACHE_TOKENS
     api_keys: KeysSource | None = field(default=None, repr=False)
-    api_key_secret: bytes | str | None = field(default=None, repr=False)
+    api_key_secret: bytes | str | os.PathLike[str] | None = field(default=None, repr=False)
     api_key_header: str = API_KEY_HEADER
     trusted_proxies: Sequence[str] = TRUSTED_PROXIES
     unverified: str = "reject"
+
+    @property
+    def jwks_url(self) -> str | None:
+        """Where the key set is, if it is not here."""
+        text = self.jwt_jwks or ""
+        return text if text.lower().startswith(("http://", "https://")) else None
+
+    @property
+    def files(self) -> list[str]:
+        """Files it is read from."""
+        sources = (self.jwt_secret, self.api_key_secret, self.api_keys)
+        paths = [os.fspath(source) for source in sources if isinstance(source, os.PathLike)]
+        return [*paths, self.api_keys] if isinstance(self.api_keys, str) else paths
 
     @property
     def has_keys_for_tokens(self) -> bool:
@@ -119,5 +134,23 @@ def _texts(one_or_more: Sequence[str]) -> list[str]:
     return [one_or_more] if isinstance(one_or_more, str) else list(one_or_more)
 
 
-def _bytes(secret: bytes | str) -> bytes:
+def _bytes(secret: bytes | str | os.PathLike[str]) -> bytes:
+    if isinstance(secret, os.PathLike):
+        return read_secret(os.fspath(secret))
     return secret.encode() if isinstance(secret, str) else secret
+
+
+def read_secret(path: str) -> bytes:
+    """A file's contents without the line's end that editors and `echo` put there."""
+    return read_key_file(path, SECRET_BYTES_MAX).removesuffix(b"\n").removesuffix(b"\r")
+
+
+def read_key_file(path: str, bytes_max: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(bytes_max + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if len(raw) > bytes_max:
+        raise ConfigError(f"{path}: larger than {bytes_max // 1024} KiB; this cannot be a key")
+    return raw

@@ -6,6 +6,7 @@ around them: a frame would cost as much as the decision.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import os
@@ -81,6 +82,11 @@ class Limiter(_core.Engine):
             from headgate.waiting import here
 
             self._here = here
+        self._identity: IdentityOptions | None = None
+        self._fetched_jwks: str | None = None
+        self._tokens: _core.Tokens | None = None
+        # What keeps it up to date, if anything does; `headgate.upkeep` sees to that.
+        self._upkeep: object = None
         if identity is not None:
             self.set_identity(identity)
         self._source: RulesSource | None = None
@@ -97,10 +103,35 @@ class Limiter(_core.Engine):
         is_file = isinstance(source, os.PathLike) or (isinstance(source, str) and not is_text(source))
         self._source = source if is_file else None
 
+    @property
+    def rules_path(self) -> str | None:
+        """The rules file, if the rules came from one."""
+        return None if self._source is None else os.fspath(cast("str | os.PathLike[str]", self._source))
+
     def set_identity(self, identity: IdentityOptions) -> None:
         """Change how callers are known. Raises ConfigError, and the old way goes on, when anything in it is wrong."""
-        tokens = make_tokens(identity) if identity.has_keys_for_tokens else None
-        apply(self, identity, tokens, make_api_keys(identity))
+        self._fill_in(identity, None)
+
+    @property
+    def identity_options(self) -> IdentityOptions | None:
+        """How callers are known, as it was given."""
+        return self._identity
+
+    def _apply_identity(self, fetched_jwks: str | None = None) -> None:
+        """Read files again, or take over a key set that was fetched. Raises ConfigError, and the old way goes on."""
+        if self._identity is not None:
+            self._fill_in(self._identity, fetched_jwks or self._fetched_jwks)
+
+    def _fill_in(self, identity: IdentityOptions, fetched_jwks: str | None) -> None:
+        filled = identity
+        if identity.jwks_url is not None:
+            filled = dataclasses.replace(identity, jwt_jwks=fetched_jwks, jwt_jwks_is_remote=True)
+        tokens = make_tokens(filled) if identity.has_keys_for_tokens else None
+        apply(self, filled, tokens, make_api_keys(filled))
+        self._identity, self._fetched_jwks, self._tokens = identity, fetched_jwks, tokens
+
+    def _wants_keys(self) -> bool:
+        return self._tokens is not None and self._tokens.take_keys_wanted()
 
     async def acheck(self, **facts: Unpack[Facts]) -> _core.Decision:
         """`check` for async code: never blocks the event loop, whatever the store does. Cancelled after it was sent, it

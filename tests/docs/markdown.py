@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 _HEADING = re.compile(r"#{1,6} +(.+?) *$")
-_FENCE = re.compile(r"```(\w*)$")
+_FENCE = re.compile(r'```(\w*)(?: title="([^"]*)")?$')
 _CODE = re.compile(r"`([^`]+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _CELL_END = re.compile(r"(?<!\\)\|")
@@ -41,11 +41,13 @@ class Section:
 
 @dataclass(frozen=True)
 class Example:
-    """A fenced block, and the line it begins on."""
+    """A fenced block, the line it begins on, and what stands over it: its own title, and the section's."""
 
     language: str
     text: str
     line: int
+    title: str = ""
+    section: str = ""
 
 
 class Page:
@@ -54,17 +56,18 @@ class Page:
         self.sections = [Section("")]
         self.examples: list[Example] = []
         language: str | None = None
+        title = ""
         body: list[str] = []
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if language is not None:
                 if line == "```":
                     text = "\n".join(body) + "\n"
-                    self.examples.append(Example(language, text, number - len(body)))
+                    self.examples.append(Example(language, text, number - len(body), title, self.sections[-1].title))
                     language = None
                 else:
                     body.append(line)
             elif fence := _FENCE.match(line):
-                language, body = fence[1], []
+                language, title, body = fence[1], fence[2] or "", []
             elif heading := _HEADING.match(line):
                 self.sections.append(Section(heading[1]))
             else:

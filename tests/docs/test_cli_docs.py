@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from headgate.cli import app
 from headgate.settings import setting_items
-from tests.docs.test_docs import DOCS, README, WRITTEN, first_rules
+from tests.docs.pages import DOCS, README, WRITTEN, first_rules
 
 CLI = DOCS["cli"]
 EVERY_SETTING = "settings.md#every-setting"

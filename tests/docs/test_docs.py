@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import re
@@ -17,34 +18,22 @@ from headgate import Decision, Limiter, LimitResult
 from headgate import setting_values as values
 from headgate._core import Server
 from headgate.model import find_mistakes, schema_text
-from headgate.node.rules_file import STARTER_FILE
 from headgate.settings import CONFIG_FILE, read_settings, setting_items
 from headgate.testing import FakeClock
+from headgate.upkeep.rules_file import STARTER_FILE
 from tests.docs.markdown import Example, Page
+from tests.docs.pages import DOCS, LINKING, README, WRITTEN, examples, first_rules, named
 from tests.servers.server import Server as StoreServer
 
-ROOT = Path(__file__).parent.parent.parent
-README = Page(ROOT / "README.md")
-# docs/benchmarks.md is made by the benchmark; only that links to it lead somewhere is looked at here.
-DOCS = {path.stem: Page(path) for path in sorted(ROOT.glob("docs/*.md"))}
-WRITTEN = [README, *(page for name, page in DOCS.items() if name != "benchmarks")]
-LINKING = [README, *DOCS.values(), Page(ROOT / "ARCHITECTURE.md")]
 SCHEMA: dict[str, Any] = json.loads(schema_text())
 PATIENCE_S = 30.0
-
-
-def named(pairs: list[tuple[Page, Any]], label: str) -> pytest.MarkDecorator:
-    ids = [f"{page.path.stem}-{getattr(item, 'line', item)}" for page, item in pairs]
-    return pytest.mark.parametrize(("page", label), pairs, ids=ids)
-
-
-def examples(*languages: str) -> list[tuple[Page, Example]]:
-    return [(page, example) for page in WRITTEN for example in page.examples_in(*languages)]
-
-
-def first_rules() -> str:
-    """The `rules.yaml` that the examples speak of."""
-    return README.examples_in("yaml")[0].text
+# These need more than a rules file; tests of their own run them.
+RUN_ELSEWHERE = ("client", "stores", "moving/")
+RUN_HERE = [
+    page
+    for name, page in {"README": README, **DOCS}.items()
+    if page in WRITTEN and page.examples_in("python") and not name.startswith(RUN_ELSEWHERE)
+]
 
 
 @pytest.fixture
@@ -225,12 +214,10 @@ def test_settings_in_examples_are_read(page: Page, example: Example, folder: Pat
         assert settings.sources[name] == f"file {CONFIG_FILE}"
 
 
-@pytest.mark.parametrize("page", [README, DOCS["python"]], ids=lambda page: page.path.stem)
+@pytest.mark.parametrize("page", RUN_HERE, ids=lambda page: page.path.stem)
 def test_python_examples_run_in_order_as_one_program(page: Page, folder: Path) -> None:
     program: dict[str, Any] = {"__name__": "example"}
-    found = page.examples_in("python")
-    assert found
-    for example in found:
+    for example in page.examples_in("python"):
         # Blank lines before it, so that a failure names the line of the page.
         text = "\n" * (example.line - 1) + example.text
         exec(compile(text, str(page.path), "exec"), program)  # The examples are our own.
@@ -243,8 +230,8 @@ def test_the_example_of_a_shared_store_runs(store: StoreServer, folder: Path) ->
     assert program["limiter"].check(user="42").allowed
 
 
-def test_python_examples_stand_only_where_they_are_run() -> None:
-    assert {page.path.stem for page, _ in examples("python")} == {"README", "python", "stores"}
+def test_the_examples_of_the_main_pages_are_among_those_run() -> None:
+    assert {page.path.stem for page in RUN_HERE} >= {"README", "python", "getting-started", "failure"}
 
 
 def test_curl_examples_are_answered(node: httpx.Client) -> None:
@@ -265,6 +252,33 @@ def test_the_sixth_login_of_the_readme_is_refused(node: httpx.Client) -> None:
     answers = [node.post("/v1/check", content=found[1]).json() for _ in range(6)]
     assert [answer["allowed"] for answer in answers] == [True] * 5 + [False]
     assert {answer["rule"] for answer in answers} == {"free-login"}
+
+
+def test_getting_started_shows_the_rules_that_its_commands_are_tried_with() -> None:
+    assert DOCS["getting-started"].examples_in("yaml")[0].text == first_rules()
+
+
+def test_the_web_application_of_getting_started_refuses_the_sixth_login(folder: Path) -> None:
+    program: dict[str, Any] = {}
+    for example in DOCS["getting-started"].examples_in("python"):
+        exec(example.text, program)  # The examples are our own.
+
+    async def statuses() -> list[int]:
+        transport = httpx.ASGITransport(program["app"])
+        async with httpx.AsyncClient(transport=transport, base_url="http://app") as client:
+            return [(await client.post("/api/v1/login")).status_code for _ in range(6)]
+
+    # It has no routes: 404 is the application's own answer.
+    assert asyncio.run(statuses()) == [404] * 5 + [429]
+
+
+def test_getting_started_is_refused_when_it_says_so(folder: Path) -> None:
+    page = DOCS["getting-started"]
+    loop = next(example.text for example in page.examples_in("console") if "for i in" in example.text)
+    headers = dict(text.split(": ") for text in re.findall(r"-H '([^']+)'", loop))
+    shown = [int(line) for line in loop.splitlines() if line.isdigit()]
+    for node in serving(Limiter("rules.yaml")):
+        assert [node.get("/v1/authorize", headers=headers).status_code for _ in shown] == shown
 
 
 # --- links lead somewhere

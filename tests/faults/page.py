@@ -15,6 +15,8 @@ from pathlib import Path
 from tests.faults.conftest import ROWS
 from tests.faults.measure import Row
 from tests.servers.binaries import valkey
+from tests.web.beside_peers import OUT as PEERS
+from tests.web.beside_peers import Beside
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
@@ -53,6 +55,12 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def peers_table(rows: Sequence[Beside]) -> str:
+    lines = ["| what was done | beside | it | Headgate |", "|---|---|---|---|"]
+    lines += [f"| {row.what} | {row.peer} | {row.theirs} | {row.ours} |" for row in rows]
+    return "\n".join(lines)
+
+
 def _processor() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -75,16 +83,23 @@ def machine() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.page", description=__doc__)
-    parser.add_argument("--run", action="store_true", help="run the tests first (about two minutes)")
+    parser.add_argument("--run", action="store_true", help="run the tests and the peers first (about three minutes)")
     if parser.parse_args().run:
         subprocess.run([sys.executable, "-m", "pytest", "-q", str(HERE)], cwd=PROJECT, check=False)
+        subprocess.run([sys.executable, "-m", "tests.web.beside_peers"], cwd=PROJECT, check=True)
+    if not PEERS.exists():
+        print("nothing of the peers yet: run `python -m tests.web.beside_peers`", file=sys.stderr)
+        return 1
+    peers = [Beside(**row) for row in json.loads(PEERS.read_text())]
     said = json.loads(ROWS.read_text())
     rows = [Row(**row) for row in said["rows"]]
     missing = set(THEMES) - {row.theme for row in rows}
     if missing:
         print(f"the last run was a part of the tests only: nothing of {', '.join(sorted(missing))}", file=sys.stderr)
         return 1
-    page = TEMPLATE.read_text().replace("{{table}}", table(rows)).replace("{{machine}}", machine())
+    page = TEMPLATE.read_text()
+    for hole, text in (("table", table(rows)), ("peers", peers_table(peers)), ("machine", machine())):
+        page = page.replace(f"{{{{{hole}}}}}", text)
     PAGE.write_text(page)
     print(f"wrote {PAGE.relative_to(PROJECT)}: {len(rows)} rows")
     if said["failed"]:

@@ -10,11 +10,11 @@ import pytest
 
 from headgate import Limiter
 from headgate.errors import ConfigError
-from headgate.node.fetch import BYTES_MAX, FetchError, fetch
 from headgate.node.identity_files import IdentityFiles
-from headgate.node.jwks import JwksUrl, Timing
 from headgate.settings import read_settings
 from headgate.testing import FakeClock
+from headgate.upkeep.fetch import BYTES_MAX, FetchError, fetch
+from headgate.upkeep.jwks import JwksUrl, Timing
 from tests.integration.http_node import PATIENCE_S, START_S, eventually
 from tests.integration.jwks_server import JwksServer, nothing, redirect, text
 from tests.integration.tokens import good, jwk, jwks, private_key

@@ -19,8 +19,16 @@ def normalise(path: str) -> str:
         pieces.append(_escaped(bytes.fromhex(run.group().replace("%", "")).decode("utf-8", "surrogateescape")))
         at = run.end()
     pieces.append(_escaped(path[at:]))
+    normal = _resolved("".join(pieces))
+    # A route that ends with `$`, as Starlette's do, is met before a newline too.
+    while normal.endswith("%0A"):
+        normal = _resolved(normal.removesuffix("%0A"))
+    return normal
+
+
+def _resolved(path: str) -> str:
     kept: list[str] = []
-    for segment in "".join(pieces).split("/"):
+    for segment in path.split("/"):
         if segment == "..":
             kept[-1:] = []
         elif segment not in ("", "."):

@@ -12,7 +12,7 @@ from tests.engine import Clocked
 from tests.model.paths import normalise
 from tests.properties.strategies import START_US, examples
 
-ESCAPES = "% %2 %2F %2f %25 %2e %41 %3F %00 %7f %C3%A9 %C3 %ff %E2%82%AC %ED%A0%80 %F0%9F%98%80"
+ESCAPES = "% %2 %2F %2f %25 %2e %41 %3F %00 %0a %7f %C3%A9 %C3 %ff %E2%82%AC %ED%A0%80 %F0%9F%98%80"
 PLAIN = "/ // a b . .. ? # é + \\ ; {"
 pieces = st.sampled_from([*ESCAPES.split(), *PLAIN.split(), " ", "\n", "\x7f"])
 paths = st.one_of(st.lists(pieces, max_size=12).map("".join), st.text(max_size=40))

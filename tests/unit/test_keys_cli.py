@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 
 from headgate import IdentityOptions, KeysFileError, Limiter
 from headgate.cli import app
+from headgate.identity import read_secret
 from headgate.model.api_keys import load_api_keys
-from headgate.node.identity_files import read_secret
 
 FORMS = ["keys.yaml", "keys.json", "keys.jsonl"]
 

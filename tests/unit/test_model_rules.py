@@ -33,6 +33,9 @@ def alone(name: str, action: str, **fields: Any) -> dict[str, Any]:
         ("/%ff", "/%FF"),
         ("/%C3%A9", "/é"),
         ("/a/%2e%2E/b", "/b"),
+        ("/a%0a", "/a"),
+        ("/a/b/..%0A\n", "/a"),
+        ("/a%0A/b", "/a%0A/b"),
     ],
 )
 def test_a_path_has_one_spelling(spelling: str, normal: str) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from headgate import Limiter, RulesFileError
 from headgate.node import process
-from headgate.node.rules_file import STARTER_FILE, Outcome, RulesFile
 from headgate.node.signals import SignalQueue
 from headgate.settings import Settings
+from headgate.upkeep.rules_file import STARTER_FILE, Outcome, RulesFile
 
 RULES = "rules:\n  - {name: a, by: ip, limit: 5/minute}\n"
 MORE = RULES + "  - {name: b, by: org, limit: 5/minute}\n"

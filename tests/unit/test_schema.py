@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from headgate import _core
 from headgate.model import find_mistakes, read_document, schema_text
-from headgate.node.rules_file import STARTER_FILE
+from headgate.upkeep.rules_file import STARTER_FILE
 
 SCHEMA: dict[str, Any] = json.loads(schema_text())
 VALIDATOR = Draft202012Validator(SCHEMA)

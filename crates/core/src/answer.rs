@@ -4,6 +4,7 @@ use crate::algorithm::NEVER;
 use crate::rule_index::RuleSet;
 use crate::verdict::{LimitResult, Path, Verdict};
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt::Write;
 
 /// Which header families are sent, and how.
@@ -38,9 +39,15 @@ const CLOSED_RETRY_S: u64 = 1;
 pub struct Answer<'a> {
     pub rules: Option<&'a RuleSet>,
     pub verdict: &'a Verdict,
+    /// What the policy of limits given with the call is named.
+    pub plain_name: &'a str,
 }
 
 impl<'a> Answer<'a> {
+    pub fn new(rules: Option<&'a RuleSet>, verdict: &'a Verdict) -> Self {
+        Self { rules, verdict, plain_name: "default" }
+    }
+
     /// Whole seconds to wait, rounded up, spread by the jitter; none when allowed or when waiting never helps.
     pub fn retry_after_s(&self, jitter: f64) -> Option<u64> {
         let verdict = self.verdict;
@@ -73,6 +80,16 @@ impl<'a> Answer<'a> {
 
     /// The same without a text of its own for each value.
     pub fn each_header(&self, options: &HeaderOptions, put: &mut impl FnMut(&'static str, &str)) {
+        self.each_header_with(|text| put_policies(text, std::slice::from_ref(self)), options, put);
+    }
+
+    /// The same with policies told by the caller: those of all steps of a request.
+    pub fn each_header_with(
+        &self,
+        put_policies: impl FnOnce(&mut String),
+        options: &HeaderOptions,
+        put: &mut impl FnMut(&'static str, &str),
+    ) {
         let mut digits = itoa::Buffer::new();
         let retry_after_s = self.retry_after_s(options.jitter);
         if let Some(seconds) = retry_after_s {
@@ -92,12 +109,7 @@ impl<'a> Answer<'a> {
         }
         if options.ietf {
             let mut text = String::with_capacity(160);
-            for result in self.verdict.results.iter().filter(|result| !result.shadow) {
-                if !text.is_empty() {
-                    text.push_str(", ");
-                }
-                self.put_policy(&mut text, result);
-            }
+            put_policies(&mut text);
             put("RateLimit-Policy", &text);
             if !hide {
                 text.clear();
@@ -197,7 +209,7 @@ impl<'a> Answer<'a> {
     fn policy_parts(&self, result: &LimitResult) -> (&str, Option<Cow<'_, str>>) {
         let (Some(rules), Some(rule)) = (self.rules, result.rule) else {
             let is_one = self.verdict.results.len() == 1;
-            return ("default", (!is_one).then(|| result.nth.to_string().into()));
+            return (self.plain_name, (!is_one).then(|| result.nth.to_string().into()));
         };
         let limits = &rules.record(rule).limits;
         let label = (limits.len() > 1).then(|| Cow::Borrowed(&*limits[usize::from(result.nth)].label));
@@ -207,6 +219,31 @@ impl<'a> Answer<'a> {
     fn response(&self, rule: Option<u32>) -> Option<&'a crate::rule::Response> {
         Some(&self.rules?.record(rule?).template.response)
     }
+}
+
+/// Every enforced limit of a request that was decided in several steps.
+pub fn put_policies(text: &mut String, steps: &[Answer<'_>]) {
+    for step in steps {
+        for result in step.verdict.results.iter().filter(|result| !result.shadow) {
+            if !text.is_empty() {
+                text.push_str(", ");
+            }
+            step.put_policy(text, result);
+        }
+    }
+}
+
+/// The step that the headers of a request speak of, where it was decided in several of which at most the last refuses:
+/// the refusal, else the one with the smallest part left.
+pub fn binding_step<'s, 'a>(steps: &'s [Answer<'a>]) -> Option<&'s Answer<'a>> {
+    let refused = steps.iter().rev().find(|step| !step.verdict.allowed);
+    let part_left = |step: &&Answer<'_>| {
+        let binding = step.verdict.binding()?;
+        Some(binding.measure.remaining as f64 / binding.quota.capacity as f64)
+    };
+    let bound = || steps.iter().filter(|step| step.verdict.binding.is_some());
+    let tightest = || bound().min_by(|a, b| part_left(a).partial_cmp(&part_left(b)).unwrap_or(Ordering::Equal));
+    refused.or_else(tightest).or(steps.first())
 }
 
 #[inline]

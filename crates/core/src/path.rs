@@ -2,7 +2,8 @@
 //!
 //! A path is normalised before anything looks at it, so that no other spelling of it dodges a limit. Escapes are
 //! decoded except where the decoded character would change meaning when read again (`%`, `?`, `#`, control
-//! characters, bytes that are not UTF-8): normalising twice changes nothing.
+//! characters, bytes that are not UTF-8): normalising twice changes nothing. A newline at the end is dropped: the `$`
+//! that ends the routes of many frameworks, Starlette's among them, matches before one.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -11,6 +12,8 @@ use std::fmt::Write;
 pub const PATH_BYTES_MAX: usize = 8 * 1024;
 /// Segments of a path or pattern that patterns with parameters can tell apart.
 pub const SEGMENTS_MAX: usize = 32;
+/// As it is left when everything else is decoded.
+const NEWLINE: &str = "%0A";
 
 /// The one spelling of a path: decoded, without dot segments, doubled or trailing slashes, query or fragment.
 pub fn normalise(path: &str) -> Cow<'_, str> {
@@ -21,13 +24,11 @@ pub fn normalise(path: &str) -> Cow<'_, str> {
     let decoded = decode(&path[..end]);
     let mut segments: Vec<&str> = Vec::new();
     for segment in decoded.split('/') {
-        match segment {
-            "" | "." => {}
-            ".." => {
-                segments.pop();
-            }
-            other => segments.push(other),
-        }
+        enter(&mut segments, segment);
+    }
+    while let Some(last) = segments.last().copied().filter(|last| last.ends_with(NEWLINE)) {
+        segments.pop();
+        enter(&mut segments, last.trim_end_matches(NEWLINE));
     }
     let mut normal = String::with_capacity(decoded.len() + 1);
     for segment in &segments {
@@ -38,6 +39,16 @@ pub fn normalise(path: &str) -> Cow<'_, str> {
         normal.push('/');
     }
     Cow::Owned(normal)
+}
+
+fn enter<'a>(segments: &mut Vec<&'a str>, segment: &'a str) {
+    match segment {
+        "" | "." => {}
+        ".." => {
+            segments.pop();
+        }
+        other => segments.push(other),
+    }
 }
 
 /// Whether a path is plainly in its one spelling already.
@@ -235,6 +246,11 @@ mod tests {
             "/../api/v1/login",
             "api/v1/login",
             "/api/%2e%2E/api/v1/login",
+            "/api/v1/login%0a",
+            "/api/v1/login\n",
+            "/api/v1/login/%0A%0a",
+            "/api/v1/login/x/..%0a",
+            "/api/v1/login%0a/x/..",
         ] {
             assert_eq!(normalise(spelling), "/api/v1/login", "{spelling}");
         }
@@ -244,7 +260,8 @@ mod tests {
 
     #[test]
     fn normalising_twice_changes_nothing() {
-        for path in ["/%2541", "/%%34%31", "/a%3Fb", "/a%23", "/%ff%C3%A9", "/%0a", "/é%", "/a\n", "/%E2%82"] {
+        for path in ["/%2541", "/%%34%31", "/a%3Fb", "/a%23", "/%ff%C3%A9", "/%0a", "/é%", "/a\n", "/%E2%82", "/a%0a/b"]
+        {
             let once = normalise(path).into_owned();
             assert_eq!(normalise(&once), once, "{path}");
         }

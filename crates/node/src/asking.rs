@@ -153,9 +153,9 @@ impl Engine {
         }
     }
 
-    /// Hands a question over; the answer comes to a mailbox.
-    pub fn hand_over(&self, question: Question, mailbox: Arc<dyn Mailbox>, token: u64) {
-        self.shared().submit(question, Waiter::Mailbox(mailbox), token);
+    /// Hands questions over together; the answers come to a mailbox.
+    pub fn hand_over(&self, questions: impl Iterator<Item = (Question, u64)>, mailbox: &Arc<dyn Mailbox>) {
+        self.shared().submit_all(questions, mailbox);
     }
 
     /// Climbs the rest: what the store said, or what each limit says without it.

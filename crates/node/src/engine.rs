@@ -108,6 +108,11 @@ impl Engine {
         self.rules.load_full()
     }
 
+    /// The address a client is counted by.
+    pub fn counted_ip(&self, ip: std::net::IpAddr) -> std::net::IpAddr {
+        headgate_core::net::counted_ip(ip, self.options.ipv6_prefix)
+    }
+
     /// A request's facts as the rules see them.
     #[inline]
     pub fn look<'a>(&'a self, rules: &'a RuleSet, facts: Facts<'a>) -> Looked<'a> {

@@ -115,6 +115,8 @@ impl Engine {
         for (position, answer) in positions.into_iter().zip(asked) {
             let result = &mut results[position];
             (result.wait_us, result.measure) = (answer.wait_us, answer.measure);
+            // A node's share may be more than the limit; nobody is told of more than that.
+            result.measure.remaining = result.measure.remaining.min(result.quota.capacity);
         }
     }
 

@@ -25,8 +25,8 @@ impl Decision {
         Self { rules, verdict, settled: AtomicBool::new(false) }
     }
 
-    fn answer(&self) -> Answer<'_> {
-        Answer { rules: self.rules.as_deref(), verdict: &self.verdict }
+    pub fn answer(&self) -> Answer<'_> {
+        Answer::new(self.rules.as_deref(), &self.verdict)
     }
 }
 

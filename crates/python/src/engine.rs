@@ -56,7 +56,7 @@ impl PyEngine {
 
     /// Waits for the store while other Python threads run. Only that: a lock held without the interpreter's could be
     /// copied, held, into a fork.
-    fn wait(&self, py: Python<'_>, rules: Option<&RuleSet>, step: Step) -> Verdict {
+    pub fn wait(&self, py: Python<'_>, rules: Option<&RuleSet>, step: Step) -> Verdict {
         let verdict = match step {
             Step::Done(verdict) => verdict,
             Step::Ask(question, asked) => {
@@ -168,7 +168,7 @@ impl PyEngine {
         &self,
         py: Python<'py>,
         r#loop: &Bound<'py, PyAny>,
-        mailbox: &Mailbox,
+        mailbox: &Bound<'py, Mailbox>,
         user: Option<&Bound<'_, PyAny>>,
         tier: Option<&Bound<'_, PyAny>>,
         path: Option<&Bound<'_, PyAny>>,
@@ -184,7 +184,7 @@ impl PyEngine {
         let rules = self.inner.rules_full();
         let step = facts.with(|facts| self.inner.begin(&rules, facts, cost.0, Mode::Check))?;
         self.tell_events(py);
-        mailbox.send(py, r#loop, &self.inner, Some(rules), step)
+        Mailbox::send(mailbox, py, r#loop, &self.inner, Some(rules), step)
     }
 
     #[pyo3(signature = (r#loop, mailbox, key, limit, window = None, cost = Cost(1), algorithm = None, burst = None))]
@@ -193,7 +193,7 @@ impl PyEngine {
         &self,
         py: Python<'py>,
         r#loop: &Bound<'py, PyAny>,
-        mailbox: &Mailbox,
+        mailbox: &Bound<'py, Mailbox>,
         key: &str,
         limit: &Bound<'_, PyAny>,
         window: Option<&Bound<'_, PyAny>>,
@@ -205,7 +205,7 @@ impl PyEngine {
         check_key(key)?;
         let step = self.inner.begin_limits(key, &quotas, cost.0, Mode::Check);
         self.tell_events(py);
-        mailbox.send(py, r#loop, &self.inner, None, step)
+        Mailbox::send(mailbox, py, r#loop, &self.inner, None, step)
     }
 
     /// Whether counters are shared through a store.

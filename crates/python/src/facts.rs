@@ -30,10 +30,22 @@ impl FactArgs<'_, '_> {
     /// Reads the arguments and gives them as facts.
     #[inline]
     pub fn with<R>(&self, f: impl FnOnce(Facts<'_>) -> R) -> PyResult<R> {
-        let user = text("user", self.user, FACT_BYTES_MAX)?;
-        let tier = text("tier", self.tier, FACT_BYTES_MAX)?;
         let path = text("path", self.path, PATH_BYTES_MAX)?;
         let method = text("method", self.method, FACT_BYTES_MAX)?;
+        self.with_request(path.as_deref(), method.as_deref(), None, f)
+    }
+
+    /// The same for a path and a method that a server gave, and an address where there is none among the arguments.
+    #[inline]
+    pub fn with_request<R>(
+        &self,
+        path: Option<&str>,
+        method: Option<&str>,
+        address: Option<IpAddr>,
+        f: impl FnOnce(Facts<'_>) -> R,
+    ) -> PyResult<R> {
+        let user = text("user", self.user, FACT_BYTES_MAX)?;
+        let tier = text("tier", self.tier, FACT_BYTES_MAX)?;
         let org = text("org", self.org, FACT_BYTES_MAX)?;
         let api_key = text("api_key", self.api_key, FACT_BYTES_MAX)?;
         let region = text("region", self.region, FACT_BYTES_MAX)?;
@@ -44,10 +56,10 @@ impl FactArgs<'_, '_> {
             user: user.as_deref(),
             api_key: api_key.as_deref(),
             org: org.as_deref(),
-            ip: ip(self.ip)?,
+            ip: ip(self.ip)?.or(address),
             tier: tier.as_deref(),
-            method: method.as_deref(),
-            path: path.as_deref(),
+            method,
+            path,
             region: region.as_deref(),
             descriptors: &descriptors,
         }))

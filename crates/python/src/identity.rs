@@ -1,6 +1,7 @@
 //! Who is asking, as Python sees it.
 
 use crate::errors::rules_error;
+use headgate_core::Facts;
 use headgate_core::client_ip::{Trusted, client_ip};
 use headgate_core::net::parse_ip;
 use headgate_node::Engine;
@@ -121,6 +122,19 @@ pub struct Identity {
     known: Arc<Known>,
     ip: Option<IpAddr>,
     error: Option<String>,
+    pub is_rejected: bool,
+}
+
+impl Identity {
+    /// Nobody, at this address.
+    pub fn at(ip: Option<IpAddr>) -> Self {
+        Self { known: Arc::default(), ip, error: None, is_rejected: false }
+    }
+
+    pub fn as_facts(&self) -> Facts<'_> {
+        let (user, org) = (self.user(), self.org());
+        Facts { user, org, tier: self.tier(), api_key: self.api_key(), ip: self.ip, ..Facts::default() }
+    }
 }
 
 #[pymethods]
@@ -153,6 +167,11 @@ impl Identity {
     #[getter]
     fn error(&self) -> Option<&str> {
         self.error.as_deref()
+    }
+
+    #[getter]
+    fn is_rejected(&self) -> bool {
+        self.is_rejected
     }
 
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -194,12 +213,19 @@ pub fn identify(engine: &Engine, shown: &Shown<'_>) -> PyResult<Identity> {
         authorization: shown.authorization.map(str::as_bytes),
         api_key: shown.api_key.map(str::as_bytes),
     };
-    let (known, error) = match engine.identify(&credentials) {
-        Who::Known(known) => (known, None),
-        Who::Anonymous => (Arc::default(), None),
-        Who::Unverified(why) => (Arc::default(), Some(why.text().into_owned())),
-    };
-    Ok(Identity { known, ip, error })
+    Ok(known(engine, &engine.identity(), &credentials, ip))
+}
+
+pub fn known(engine: &Engine, ways: &Ways, credentials: &Credentials<'_>, ip: Option<IpAddr>) -> Identity {
+    match ways.identify(credentials, engine.wall_us()) {
+        Who::Known(known) => Identity { known, ip, error: None, is_rejected: false },
+        Who::Anonymous => Identity { known: Arc::default(), ip, error: None, is_rejected: false },
+        Who::Unverified(why) => unverified(ways, why.text().into_owned(), ip),
+    }
+}
+
+pub fn unverified(ways: &Ways, error: String, ip: Option<IpAddr>) -> Identity {
+    Identity { known: Arc::default(), ip, error: Some(error), is_rejected: ways.rejects() }
 }
 
 /// A way of knowing callers, made of parts that outlive it: a new key set must not cost a table of millions of keys.

@@ -5,7 +5,7 @@ use crate::decision::Decision;
 use headgate_core::rule_index::RuleSet;
 use headgate_node::Engine;
 use headgate_node::asking::{Asked, Step};
-use headgate_node::store::remote::{self, Ticket};
+use headgate_node::store::remote::{self, Question, Ticket};
 use pyo3::intern;
 use pyo3::prelude::*;
 use std::collections::HashMap;
@@ -14,6 +14,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Questions that wait for the end of a round together.
+const TOGETHER_MAX: usize = 32;
 
 struct Box_ {
     /// None once the loop's side is gone: an answer kept here would keep this box, which it holds.
@@ -50,6 +53,9 @@ pub struct Mailbox {
     ear: UnixStream,
     /// Touched by the loop's thread only.
     waiting: Mutex<HashMap<u64, Waiting>>,
+    /// Asked since the loop last went round, while others waited already. The loop cannot read an answer before it has, so
+    /// nothing is lost by handing them over together then, and the store is asked once instead of many times.
+    asked: Mutex<Vec<(Arc<Engine>, Question, u64)>>,
     next: AtomicU64,
     wakeups: AtomicU64,
 }
@@ -72,6 +78,7 @@ impl Mailbox {
             inner: Arc::new(inner),
             ear,
             waiting: Mutex::default(),
+            asked: Mutex::default(),
             next: AtomicU64::new(0),
             wakeups: AtomicU64::new(0),
         })
@@ -86,6 +93,18 @@ impl Mailbox {
     #[getter]
     fn wakeups(&self) -> u64 {
         self.wakeups.load(Ordering::Relaxed)
+    }
+
+    /// Hands over all that was asked since the last time.
+    fn flush(&self) {
+        let asked = std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner));
+        let mailbox: Arc<dyn remote::Mailbox> = self.inner.clone();
+        let mut asked = asked.into_iter().peekable();
+        while let Some((engine, question, token)) = asked.next() {
+            let of_same = std::iter::from_fn(|| asked.next_if(|(other, ..)| Arc::ptr_eq(other, &engine)));
+            let rest = of_same.map(|(_, question, token)| (question, token));
+            engine.hand_over(std::iter::once((question, token)).chain(rest), &mailbox);
+        }
     }
 
     /// Resolves the futures of all answers that are there.
@@ -113,7 +132,7 @@ impl Mailbox {
 impl Mailbox {
     /// A decision that is there already, or the future of one.
     pub fn send<'py>(
-        &self,
+        this: &Bound<'py, Self>,
         py: Python<'py>,
         event_loop: &Bound<'py, PyAny>,
         engine: &Arc<Engine>,
@@ -125,10 +144,29 @@ impl Mailbox {
             Step::Ask(question, asked) => (question, asked),
         };
         let future = event_loop.call_method0(intern!(py, "create_future"))?;
-        let token = self.next.fetch_add(1, Ordering::Relaxed);
+        let mailbox = this.get();
+        let token = mailbox.next.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting { future: future.clone().unbind(), engine: engine.clone(), rules, asked };
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(token, waiting);
-        engine.hand_over(question, self.inner.clone(), token);
+        let mut all_waiting = mailbox.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_alone = all_waiting.is_empty();
+        all_waiting.insert(token, waiting);
+        drop(all_waiting);
+        if is_alone {
+            // Nobody else waits: there may be no others to wait for either.
+            let inner: Arc<dyn remote::Mailbox> = mailbox.inner.clone();
+            engine.hand_over(std::iter::once((question, token)), &inner);
+            return Ok(future);
+        }
+        let mut asked = mailbox.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.push((engine.clone(), question, token));
+        let (is_first, is_enough) = (asked.len() == 1, asked.len() >= TOGETHER_MAX);
+        drop(asked);
+        if is_enough {
+            // The store can work on these while the loop goes on.
+            mailbox.flush();
+        } else if is_first {
+            event_loop.call_method1(intern!(py, "call_soon"), (this.getattr(intern!(py, "flush"))?,))?;
+        }
         Ok(future)
     }
 }

@@ -71,7 +71,7 @@ def _decide(
     rules: str | None, config: str | None, facts: dict[str, Any], repeat: int
 ) -> tuple[dict[str, Any], list[Any]]:
     from headgate.limiter import Limiter
-    from headgate.node.rules_file import STARTER_FILE
+    from headgate.upkeep.rules_file import STARTER_FILE
 
     settings = read_settings({"rules": rules}, config=config)
     if settings.rules is None:

@@ -132,7 +132,7 @@ def _secret(path: str) -> bytes:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        from headgate.node.identity_files import read_secret
+        from headgate.identity import read_secret
 
         secret = read_secret(path)
         if len(secret) < _SECRET_BYTES_MIN:

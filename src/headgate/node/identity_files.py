@@ -11,13 +11,12 @@ from typing import Any
 import headgate._core as _core
 from headgate import setting_lists as lists
 from headgate.errors import ConfigError
-from headgate.identity import IdentityOptions, apply, make_api_keys, make_tokens
+from headgate.identity import IdentityOptions, apply, make_api_keys, make_tokens, read_key_file, read_secret
 from headgate.limiter import Limiter
-from headgate.node.jwks import JwksUrl
-from headgate.node.watched_files import WatchedFiles
 from headgate.settings import Settings
+from headgate.upkeep.jwks import JwksUrl
+from headgate.upkeep.watched_files import WatchedFiles
 
-SECRET_BYTES_MAX = 64 * 1024
 KEYS_BYTES_MAX = 1024 * 1024
 _URL_SCHEMES = ("http://", "https://")
 
@@ -155,25 +154,8 @@ class IdentityFiles:
         return make_api_keys(dataclasses.replace(self._options(), api_keys=settings.api_keys, api_key_secret=secret))
 
 
-def read_secret(path: str) -> bytes:
-    """A file's contents without the line's end that editors and `echo` put there."""
-    raw = _read(path, SECRET_BYTES_MAX)
-    return raw.removesuffix(b"\n").removesuffix(b"\r")
-
-
 def _read_text(path: str) -> str:
     try:
-        return _read(path, KEYS_BYTES_MAX).decode("utf-8-sig")
+        return read_key_file(path, KEYS_BYTES_MAX).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8 text") from None
-
-
-def _read(path: str, bytes_max: int) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            raw = file.read(bytes_max + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if len(raw) > bytes_max:
-        raise ConfigError(f"{path}: larger than {bytes_max // 1024} KiB; this cannot be a key")
-    return raw

@@ -15,12 +15,12 @@ from headgate.limiter import Limiter
 from headgate.node import logs
 from headgate.node.chores import STOP_SIGNALS, Chore, do_chores
 from headgate.node.identity_files import IdentityFiles
-from headgate.node.rules_file import STARTER_FILE, RulesFile
 from headgate.node.signals import SignalQueue
-from headgate.node.watched_files import WatchedFiles
 from headgate.setting_values import without_password
 from headgate.settings import Settings
 from headgate.store_events import BAD_EVENTS
+from headgate.upkeep.rules_file import STARTER_FILE, RulesFile
+from headgate.upkeep.watched_files import WatchedFiles
 
 _LOOK_EVERY_S = 1.0
 _TRY_FACTS = '{"user": "42", "tier": "free", "path": "/api/v1/login", "method": "POST"}'

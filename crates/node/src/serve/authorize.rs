@@ -59,7 +59,7 @@ pub(crate) fn write(
     out: &mut Vec<u8>,
 ) -> Reply {
     let options = &shared.options;
-    let answer = Answer { rules: Some(rules), verdict };
+    let answer = Answer::new(Some(rules), verdict);
     authorizing.who.each_header(&mut |name, value| put_header(out, name, value));
     answer.each_header(&options.headers, &mut |name, value| put_header(out, name, value));
     if let Some(rule) = verdict.rule {

@@ -149,7 +149,7 @@ fn mode(cost: u64) -> Mode {
 fn write(out: &mut Vec<u8>, rules: Option<&RuleSet>, verdict: &Verdict, told: &Told<'_>) {
     write_decision(out, rules, verdict);
     if told.with_headers {
-        write_headers(out, &Answer { rules, verdict }, told.options);
+        write_headers(out, &Answer::new(rules, verdict), told.options);
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn write(answered: &Answered<'_>, out: &mut Vec<u8>) {
     for met in answered.met {
         put_message(out, 2, |out| answered.write_status(met, out));
     }
-    let answer = Answer { rules: Some(answered.rules), verdict };
+    let answer = Answer::new(Some(answered.rules), verdict);
     answer.each_header(&answered.options.headers, &mut |name, value| put_header(out, CLIENT, name, value));
     if verdict.allowed {
         if let Some(known) = &answered.who.known {

@@ -8,6 +8,7 @@ mod call;
 mod connect;
 mod context;
 mod greeting;
+mod handing;
 mod lane;
 mod ledger;
 mod line;
@@ -29,6 +30,7 @@ use call::{Part, put_refund, put_reset, read_refund};
 use context::{Common, Context};
 pub use context::{Nodes, Options};
 pub use greeting::ConnectError;
+use handing::{groups, wait_for};
 use headgate_core::Quota;
 use lane::Lane;
 use parking_lot::Mutex;
@@ -36,7 +38,6 @@ use resolve::Resolver;
 use routing::Routing;
 use scripts::Verb;
 use shard::{Errand, Job, Shard};
-use smallvec::SmallVec;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -186,24 +187,6 @@ impl RemoteStore {
         };
         std::thread::Builder::new().name("headgate-store".into()).spawn(run).ok()?;
         Some(fresh.context.clone())
-    }
-
-    /// Hands a request over. What cannot be asked is marked as failed at once.
-    pub fn submit(&self, question: Question, waiter: Waiter, token: u64) -> Arc<Ticket> {
-        let deadline = Instant::now() + self.common.options.deadline;
-        let Some(context) = self.context() else { return failed(question, deadline, waiter, token) };
-        let routing = context.routing.load();
-        let Some(groups) = groups(&routing, &question) else { return failed(question, deadline, waiter, token) };
-        let ticket = Ticket::new(question, groups, deadline, waiter, token);
-        for group in 0..ticket.groups.len() {
-            hand_over(&ticket, group);
-        }
-        ticket
-    }
-
-    /// A request that is not asked: every limit of it is without an answer.
-    pub fn not_asked(&self, question: Question) -> Arc<Ticket> {
-        failed(question, Instant::now(), Waiter::Nobody, 0)
     }
 
     /// Asks and waits, on this thread.
@@ -420,64 +403,6 @@ fn send(
 ) -> bool {
     let errand = Errand::new(write, read, Instant::now() + ERRAND_DEADLINE);
     shard.is_asked() && shard.push(Job::Errand(errand)).is_ok()
-}
-
-/// The limits of a request by who decides them and what they are asked for; none when nobody serves one of its keys.
-fn groups(routing: &Routing, question: &Question) -> Option<SmallVec<[Group; 1]>> {
-    let mut groups: SmallVec<[Group; 1]> = SmallVec::new();
-    for (position, place) in question.places.of.iter().enumerate() {
-        let (shard, slot) = routing.find(&question.places.keys[usize::from(place.key)])?;
-        let asked = |position: usize| (question.limits[position].cost, question.limits[position].looks_only);
-        let is_same = |group: &&mut Group| {
-            Arc::ptr_eq(&group.shard, shard)
-                && group.slot == slot
-                && asked(usize::from(group.limits[0])) == asked(position)
-        };
-        match groups.iter_mut().find(is_same) {
-            Some(group) => group.limits.push(position as u8),
-            None => {
-                let limits = SmallVec::from_slice(&[position as u8]);
-                groups.push(Group { shard: shard.clone(), slot, limits });
-            }
-        }
-    }
-    Some(groups)
-}
-
-fn hand_over(ticket: &Arc<Ticket>, group: usize) {
-    let shard = &ticket.groups[group].shard;
-    let taken = shard.is_asked() && shard.push(Job::Check(Part::new(ticket.clone(), group))).is_ok();
-    if !taken && ticket.fail(group) {
-        tell_at_once(ticket);
-    }
-}
-
-/// Sleeps until a request is answered or its deadline has passed.
-fn wait_for(ticket: &Ticket) {
-    while !ticket.is_closed() {
-        let now = Instant::now();
-        if now >= ticket.deadline {
-            for group in ticket.expire() {
-                ticket.groups[group].shard.record_timeout();
-            }
-            return;
-        }
-        std::thread::park_timeout(ticket.deadline - now);
-    }
-}
-
-/// A request that nobody can be asked about.
-fn failed(question: Question, deadline: Instant, waiter: Waiter, token: u64) -> Arc<Ticket> {
-    let ticket = Ticket::new(question, SmallVec::new(), deadline, waiter, token);
-    tell_at_once(&ticket);
-    ticket
-}
-
-fn tell_at_once(ticket: &Arc<Ticket>) {
-    ticket.tell();
-    if let Waiter::Mailbox(mailbox) = &ticket.waiter {
-        mailbox.wake();
-    }
 }
 
 /// A lane's request was not answered: what that says of the shard.

@@ -107,16 +107,26 @@ impl Shard {
 
     /// Hands a job to the line; gives it back when too much waits already.
     pub fn push(&self, job: Job) -> Result<(), Job> {
+        self.queue(job)?;
+        self.tell();
+        Ok(())
+    }
+
+    /// The same for a line that is told later.
+    pub fn queue(&self, job: Job) -> Result<(), Job> {
         let mut queue = self.queue.lock();
         if queue.len() >= QUEUE_MAX {
             return Err(job);
         }
         queue.push_back(job);
-        drop(queue);
+        Ok(())
+    }
+
+    /// Tells the line that something waits.
+    pub fn tell(&self) {
         if !self.told.swap(true, Ordering::AcqRel) {
             self.arrived.notify_one();
         }
-        Ok(())
     }
 
     /// All that waits.

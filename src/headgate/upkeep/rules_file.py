@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headgate.errors import HeadgateError
 from headgate.limiter import Limiter
-from headgate.node.watched_files import WatchedFiles
+from headgate.upkeep.watched_files import WatchedFiles
 
 STARTER_FILE = Path(__file__).parent.parent / "starter.yaml"
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from headgate.node.fetch import FetchError, fetch
 from headgate.setting_values import without_password
+from headgate.upkeep.fetch import FetchError, fetch
 
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
