@@ -12,6 +12,7 @@ from typing import Any, Unpack
 from urllib.parse import quote
 
 import headgate._core as _core
+from headgate._core import AsgiSender, Decision, ask_asgi, ask_asgi_for
 from headgate.errors import RateLimited
 from headgate.limiter import Facts, Limiter
 from headgate.middleware import frameworks, workers
@@ -58,7 +59,7 @@ class HeadgateMiddleware:
             self._meet(scope)
             if self._leaves_alone(scope):
                 return await self.app(scope, receive, send)
-        cost = gate.cost if isinstance(gate.cost, int) else gate.cost_of(ScopeRequest(scope))
+        cost = gate.cost_of(ScopeRequest(scope)) if gate.has_cost_function else gate.cost
         who: Any = None
         if gate.identify is not None:
             who = gate.identify(ScopeRequest(scope))
@@ -70,25 +71,25 @@ class HeadgateMiddleware:
         answer: Any
         try:
             if gate.identify is None:
-                identity, answer = _core.ask_asgi(gate.limiter, scope, cost, here)
+                identity, answer = ask_asgi(gate.limiter, scope, cost, here)
                 if answer is None:
                     return await refuse(send, unauthorized(identity), [])
             else:
-                identity, answer = _core.ask_asgi_for(gate.limiter, scope, who, cost, here)
+                identity, answer = ask_asgi_for(gate.limiter, scope, who, cost, here)
         except ValueError as error:
             return await refuse(send, not_decidable(error), [])
         except KeyError:
             # What it said is none of the facts; here it is told which.
             gate.checked(who)
             raise
-        decision = answer if isinstance(answer, _core.Decision) else await answer
+        decision = answer if isinstance(answer, Decision) else await answer
         passage = Passage(gate, identity, who, decision)
         if not decision.allowed:
             if (outer := of(scope)) is not None:
                 outer.give_back()
             return await self._refuse(passage, send)
         scope["headgate"] = passage
-        sender = _core.AsgiSender(gate.answers, passage, passage.steps, send)
+        sender = AsgiSender(gate.answers, passage, passage.steps, send)
         try:
             await self.app(scope, receive, sender)
         except RateLimited as refused:

@@ -84,7 +84,8 @@ class Gate:
         check_cost(cost)
         self.limiter = limiter
         self.identify = identify
-        self.cost = cost
+        self.cost: Any = cost
+        self.has_cost_function = callable(cost)
         self.when = when
         self.exempt = Patterns(exempt)
         # Asked for every request, and a frame costs more than the question.
@@ -92,7 +93,7 @@ class Gate:
         self.answers = make_answers(headers, problem, jitter)
 
     def cost_of(self, request: Any) -> int:
-        return self.cost(request) if callable(self.cost) else self.cost
+        return cast(int, self.cost(request) if self.has_cost_function else self.cost)
 
     def is_exempt(self, raw_path: str) -> bool:
         return self.has_exempt and self.exempt.match(raw_path)
