@@ -12,7 +12,7 @@ from headgate.errors import ConfigError
 from headgate.identity import IdentityOptions
 from headgate.limiter import MEMORY_STORE, Facts, Limiter
 from headgate.middleware.patterns import Patterns
-from headgate.middleware.views import Request, Response
+from headgate.middleware.views import Response
 from headgate.model import RulesSource
 
 # Who is asking, in an application's own words: a user's id, facts, or nobody.
@@ -161,6 +161,3 @@ def not_decidable(error: ValueError) -> Refusal:
     text = str(error)
     status = HTTPStatus.REQUEST_URI_TOO_LONG if text.startswith(_TOO_LONG) else HTTPStatus.BAD_REQUEST
     return problem(status, text)
-
-
-__all__ = ["CostOf", "Gate", "Identify", "Refusal", "Request", "Response", "When", "Who"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -83,7 +84,7 @@ class EnvironHeaders(Headers):
             return self._raw.get(f"HTTP_{key}", default)
 
 
-class Request:
+class Request(ABC):
     """A request, as `identify`, `cost` and `by` are shown it.
 
     method   `GET`, `POST`, …
@@ -99,16 +100,16 @@ class Request:
     headers: Headers
 
     @property
-    def method(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def method(self) -> str: ...
 
     @property
-    def path(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def path(self) -> str: ...
 
     @property
-    def client(self) -> str | None:
-        raise NotImplementedError
+    @abstractmethod
+    def client(self) -> str | None: ...
 
     def __repr__(self) -> str:
         return f"<Request {self.method} {self.path}>"
