@@ -7,6 +7,8 @@
     │   │   └── KeysFileError             a file of API keys
     │   └── SettingsError                 flags, environment or headgate.toml; lists every mistake
     ├── StoreError                        a store's server refused us: password, protocol, version
+    ├── StorageDown                       the control plane's database does not answer
+    ├── FeedError                         what a node was sent is damaged, forged, or does not follow what it has
     └── RateLimited                       a function behind `Limiter.limit` was refused; carries the decision
 
 Facts that cannot be (a bad ip, a negative cost) raise a plain ValueError where they are given.
@@ -95,6 +97,22 @@ class SettingsError(ConfigError):
 class StoreError(HeadgateError):
     """A store's server answered and refused us: a wrong password, protocol or version. A server that is away is no
     error: each rule's `on_store_failure` decides until it is back."""
+
+
+class StorageDown(HeadgateError):
+    """The control plane's database does not answer, or not in time. Nodes go on without it."""
+
+
+class FeedError(HeadgateError):
+    """What a node was sent cannot be taken over. `reason` is `corrupt`, `forged`, or `gap` (it does not follow what the
+    node has)."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.reason, str(self))
 
 
 class RateLimited(HeadgateError):
