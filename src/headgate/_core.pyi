@@ -14,6 +14,7 @@ from typing_extensions import disjoint_base
 __all__ = [
     "Answers",
     "ApiKeys",
+    "Applied",
     "AsgiSender",
     "Decision",
     "Engine",
@@ -28,6 +29,7 @@ __all__ = [
     "ask_asgi",
     "ask_asgi_for",
     "binding_position",
+    "check_entry",
     "check_identified",
     "check_limit_arguments",
     "counted_ip",
@@ -334,9 +336,40 @@ class Engine:
     def _set_identity_error(self, error: str | None) -> None:
         """Shown in /readyz: the last change of how callers are known was refused, and why."""
 
+    # --- what a control plane sends
+    def apply_delta(self, raw: bytes, key: bytes) -> Applied:
+        """Take a delta over as one change, while checks go on. One that is known already changes nothing. Raises FeedError
+        (`corrupt`, `forged`, or `gap` when it does not follow what is here), and nothing changes. Releases the GIL."""
+    def apply_snapshot(self, path: str, key: bytes) -> Applied:
+        """Replace everything that came by the feed by a snapshot's contents, at whatever position. It is verified first.
+        Raises FeedError, or OSError for a file that cannot be read, and nothing changes. Releases the GIL."""
+    def feed_position(self) -> tuple[int, int]:
+        """(epoch, version); zeros before the first snapshot."""
+    def set_feed_status(self, *, contact_us: int, source: str, error: str | None) -> None:
+        """For /metrics and /readyz: when the rules were last known to be the newest, where they come from, what is wrong."""
+    def take_keys_from_feed(self, secret: bytes) -> None:
+        """API keys come by the feed from now on, hashed under this secret. Raises ValueError when it is too weak."""
+    def take_used_keys(self, limit: int) -> list[str]:
+        """Ids of API keys used since the last call; those beyond `limit` the next time."""
+
     # --- insight
     def stats(self) -> dict[str, int]:
         """Counters: keys, cells, rules, and decisions by path (`path_store`, …), `allowed`, `refused`."""
+
+@final
+class Applied:
+    """What became of a delta or a snapshot."""
+
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def entries(self) -> int:
+        """How many entries it had; 0 for what was known already."""
+    @property
+    def refused(self) -> list[tuple[str, str, str]]:
+        """(kind, id, why) of entries that could not be taken, the first hundred; what they were before stays."""
 
 @final
 class Mailbox:
@@ -441,6 +474,9 @@ def validate_rules(document: str) -> list[tuple[tuple[str | int, ...], str]]:
 
 def parse_limit(text: str, algorithm: str | None = None) -> list[tuple[str, int, float, int]]:
     """Reads `5/minute;100/hour burst 20`: (algorithm, count, window in seconds, capacity) each. Raises ValueError."""
+
+def check_entry(kind: str, body: str) -> None:
+    """Raises RulesError for what is wrong with an entry of the feed on its own, whatever else there is."""
 
 def check_limit_arguments(
     limit: int | str,

@@ -81,7 +81,9 @@ def test_every_setting_is_documented_in_all_its_forms_with_its_default() -> None
 
 @pytest.fixture
 def sharing_node(store: StoreServer) -> Iterator[httpx.Client]:
-    yield from serving(Limiter(STARTER_FILE, store=store.url))
+    limiter = Limiter(STARTER_FILE, store=store.url)
+    limiter.set_feed_status(contact_us=1, source="redis://127.0.0.1", error=None)
+    yield from serving(limiter)
 
 
 def test_every_metric_is_documented_with_its_kind_and_labels(sharing_node: httpx.Client) -> None:

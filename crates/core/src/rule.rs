@@ -7,6 +7,8 @@ use crate::quota::Quota;
 
 /// The priority of a rule that names none.
 pub const DEFAULT_PRIORITY: i32 = 100;
+/// Of an operator's block: above every priority a rule may have.
+pub const OPERATOR_PRIORITY: i32 = i32::MAX;
 /// The status of a refusal, unless the rule asks for another.
 pub const REFUSED_STATUS: u16 = 429;
 /// The status of a block, unless the rule asks for another.
@@ -179,4 +181,9 @@ impl Override {
     pub fn block_name(principal: Principal, value: &str) -> String {
         format!("override-block:{}:{value}", principal.name())
     }
+}
+
+/// The name of the rule that an operator's block stands for.
+pub fn block_name(id: &str) -> String {
+    format!("block:{id}")
 }

@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::events::Events;
+use crate::feed::Feed;
 use crate::identity::{Credentials, Identity, Who};
 use crate::refused_memory::RefusedMemory;
 use crate::store::memory::{MemoryStore, Occupancy};
@@ -67,6 +68,8 @@ pub struct Engine {
     pub overloads: AtomicU64,
     identity: ArcSwap<Identity>,
     identity_error: Mutex<Option<String>>,
+    /// Where rules and keys come from that a control plane sends.
+    pub(crate) feed: Feed,
 }
 
 impl Engine {
@@ -93,6 +96,7 @@ impl Engine {
             overloads: AtomicU64::new(0),
             identity: ArcSwap::default(),
             identity_error: Mutex::new(None),
+            feed: Feed::default(),
         }
     }
 
@@ -148,8 +152,17 @@ impl Engine {
         self.identity.load()
     }
 
+    /// Keys that come by the feed stay, whatever else changes.
     pub fn set_identity(&self, identity: Identity) {
-        self.identity.store(Arc::new(identity));
+        let changing = self.feed.changing.lock();
+        let api_keys = changing.keys.clone().or(identity.api_keys);
+        self.identity.store(Arc::new(Identity { api_keys, ..identity }));
+    }
+
+    /// For whoever holds the feed's lock.
+    pub(crate) fn change_identity(&self, change: impl FnOnce(Identity) -> Identity) {
+        let now = Identity::clone(&self.identity.load());
+        self.identity.store(Arc::new(change(now)));
     }
 
     /// Why the last change of how callers are known was refused, while the old way goes on.
@@ -215,6 +228,13 @@ impl Engine {
 
     pub fn remove_override(&self, principal: Principal, value: &str) -> bool {
         self.change_if(|book| book.remove_override(principal, value))
+    }
+
+    /// Any number of changes as one version.
+    pub(crate) fn change_rules(&self, change: impl FnOnce(&mut RuleBook)) {
+        let mut book = self.book.lock();
+        change(&mut book);
+        self.rules.store(book.publish());
     }
 
     fn change(&self, change: impl FnOnce(&mut RuleBook) -> Result<(), BookError>) -> Result<(), BookError> {

@@ -10,6 +10,7 @@ pub mod described;
 pub mod engine;
 pub mod events;
 pub mod fallback;
+pub mod feed;
 pub mod identity;
 pub mod ladder;
 pub mod refused_memory;

@@ -5,16 +5,19 @@ use crate::decision::Decision;
 use crate::errors::rules_error;
 use crate::explain::explain;
 use crate::facts::FactArgs;
+use crate::feed::{self, Applied};
 use crate::identity::{ApiKeys, Identity, Shown, Tokens, identify, ways};
 use crate::mailbox::Mailbox;
 use crate::quotas::{Cost, Quotas, algorithm, quotas};
+use crate::stats::stats;
 use crate::store::{MEMORY_STORE, open_store};
 use headgate_core::facts::FACT_BYTES_MAX;
 use headgate_core::rule::{OnStoreFailure, Principal};
 use headgate_core::rule_document::{Mistake, read_document, read_override, read_rule};
 use headgate_core::rule_index::{BookError, RuleSet};
-use headgate_core::verdict::{Path, Verdict};
+use headgate_core::verdict::Verdict;
 use headgate_node::asking::Step;
+use headgate_node::feed::FeedStatus;
 use headgate_node::status_json::{event_json, store_json};
 use headgate_node::store::Mode;
 use headgate_node::{Clock, Engine, Options, bulk};
@@ -463,21 +466,33 @@ impl PyEngine {
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = PyDict::new(py);
-        let occupancy = py.detach(|| self.inner.occupancy());
-        stats.set_item("keys", occupancy.keys)?;
-        stats.set_item("cells", occupancy.cells)?;
-        stats.set_item("rules", self.rule_count())?;
-        let (mut allowed, mut refused) = (0, 0);
-        for path in Path::ALL {
-            let (yes, no) = (self.inner.counters.by_path(path, true), self.inner.counters.by_path(path, false));
-            stats.set_item(format!("path_{}", path.name()), yes + no)?;
-            allowed += yes;
-            refused += no;
-        }
-        stats.set_item("allowed", allowed)?;
-        stats.set_item("refused", refused)?;
-        Ok(stats)
+        stats(py, &self.inner)
+    }
+
+    fn apply_delta(&self, py: Python<'_>, raw: &[u8], key: &[u8]) -> PyResult<Applied> {
+        feed::apply_delta(py, &self.inner, raw, key)
+    }
+
+    fn apply_snapshot(&self, py: Python<'_>, path: &str, key: &[u8]) -> PyResult<Applied> {
+        feed::apply_snapshot(py, &self.inner, path, key)
+    }
+
+    fn feed_position(&self, py: Python<'_>) -> (u64, u64) {
+        let position = py.detach(|| self.inner.feed_position());
+        (position.epoch, position.version)
+    }
+
+    #[pyo3(signature = (*, contact_us, source, error))]
+    fn set_feed_status(&self, contact_us: u64, source: String, error: Option<String>) {
+        self.inner.set_feed_status(FeedStatus { contact_us, source, error });
+    }
+
+    fn take_keys_from_feed(&self, py: Python<'_>, secret: &[u8]) -> PyResult<()> {
+        py.detach(|| self.inner.take_keys_from_feed(secret)).map_err(PyValueError::new_err)
+    }
+
+    fn take_used_keys(&self, py: Python<'_>, limit: usize) -> Vec<String> {
+        py.detach(|| self.inner.take_used_keys(limit))
     }
 
     /// Nanoseconds each rule selection took: the benchmark's view of the index alone.

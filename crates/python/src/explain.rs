@@ -48,7 +48,11 @@ fn describe(rules: &RuleSet, all: &[Candidate], candidate: &Candidate, missing: 
     let (outcome, to, why) = match (candidate.outcome, missing) {
         (_, Some(fact)) => ("skipped", None, format!("the request has no {fact} to count by")),
         (Outcome::Wins, None) => ("wins", None, "nothing that counts by the same is stronger".to_string()),
-        (Outcome::LosesTo(winner), None) if winner == candidate.rule => ("loses", None, "its time is over".to_string()),
+        (Outcome::LosesTo(winner), None) if winner == candidate.rule => {
+            let is_switched = rules.is_switched(candidate.rule);
+            let why = if is_switched { "the kill switch turned it to shadow" } else { "its time is over" };
+            ("loses", None, why.to_string())
+        }
         (Outcome::LosesTo(winner), None) => {
             ("loses", Some(rules.name(winner)), why_lost(rules, all, candidate, winner))
         }
@@ -56,7 +60,7 @@ fn describe(rules: &RuleSet, all: &[Candidate], candidate: &Candidate, missing: 
     let by = if record.template.action.decides_alone() { Vec::new() } else { rules.by(record.template.by).by.names() };
     json!({
         "rule": name, "outcome": outcome, "to": to, "why": why, "by": by, "priority": record.priority,
-        "action": record.template.action.name(),
+        "action": record.template.action.name(), "switched": rules.is_switched(candidate.rule),
         "limits": record.limits.iter().map(|limit| json!({
             "label": &*limit.label, "algorithm": limit.quota.algorithm.name(), "count": limit.quota.count,
             "window": limit.quota.window_us as f64 / 1e6, "limit": limit.quota.capacity,

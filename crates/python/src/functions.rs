@@ -1,8 +1,10 @@
-use crate::errors::mistakes_to_list;
+use crate::errors::{mistakes_to_list, rules_error};
 use crate::quotas::{Cost, algorithm, quotas, value_error};
 use headgate_core::limit_text;
 use headgate_core::path::normalise;
-use headgate_core::rule_document::read_document;
+use headgate_core::rule_document::{Mistake, read_block, read_document, read_override, read_rule};
+use headgate_node::identity::key_change;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -10,6 +12,20 @@ use pyo3::types::PyList;
 pub fn validate_rules<'py>(py: Python<'py>, document: &str) -> PyResult<Bound<'py, PyList>> {
     let mistakes = py.detach(|| read_document(document)).err().unwrap_or_default();
     mistakes_to_list(py, &mistakes)
+}
+
+/// Raises what is wrong with an entry of the feed on its own, whatever else there is.
+#[pyfunction]
+pub fn check_entry(py: Python<'_>, kind: &str, body: &str) -> PyResult<()> {
+    let mistakes = match kind {
+        "rule" => read_rule(body).err(),
+        "override" => read_override(body).err(),
+        "block" => read_block(body).err(),
+        "key" => key_change(body).err().map(|message| vec![Mistake::at_root(message)]),
+        "switch" | "tier" => None,
+        other => return Err(PyValueError::new_err(format!("kind: `{other}` is no kind of entry"))),
+    };
+    mistakes.map_or(Ok(()), |mistakes| Err(rules_error(py, &mistakes)))
 }
 
 #[pyfunction]

@@ -5,7 +5,7 @@
     block     length u32 | deflated entries, at most BLOCK_BYTES_MAX before that
     entry     kind u8 | length of id u16 | length of body u32, all ones for gone | id | body
 
-Numbers are little-endian; a mac is the HMAC-SHA256 of everything before it. The engine reads the same (crates/node/src/feed).
+Numbers are little-endian; a mac is the HMAC-SHA256 of everything before it. crates/node/src/feed reads the same.
 """
 
 from __future__ import annotations

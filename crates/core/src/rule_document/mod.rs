@@ -1,5 +1,6 @@
 //! Rule documents: JSON in, rules or a list of every mistake out.
 
+mod block_reader;
 mod reader;
 mod rule_reader;
 
@@ -36,6 +37,11 @@ pub fn read_rule(text: &str) -> Result<Rule, Vec<Mistake>> {
 /// Reads one override on its own.
 pub fn read_override(text: &str) -> Result<Override, Vec<Mistake>> {
     read_one(text, rule_reader::override_)
+}
+
+/// Reads an operator's block on its own: the rule it stands for.
+pub fn read_block(text: &str) -> Result<Rule, Vec<Mistake>> {
+    read_one(text, block_reader::block)
 }
 
 fn read_one<T>(text: &str, read: impl Fn(&mut Reader<'_, '_>, &Value) -> Option<T>) -> Result<T, Vec<Mistake>> {

@@ -7,8 +7,10 @@ use crate::net::Cidr;
 use crate::path::Pattern;
 use crate::quota::{Algorithm, Quota};
 use crate::rule::{
-    Action, By, DEFAULT_PRIORITY, Limit, Match, OnStoreFailure, Override, Precision, Principal, Response, Rule,
+    Action, By, DEFAULT_PRIORITY, Limit, Match, OPERATOR_PRIORITY, OnStoreFailure, Override, Precision, Principal,
+    Response, Rule,
 };
+use crate::rule_index::ALL_RULES;
 use crate::time_text::parse_rfc3339_us;
 use serde_json::{Map, Value};
 
@@ -129,8 +131,8 @@ pub fn override_(reader: &mut Reader<'_, '_>, value: &Value) -> Option<Override>
         let (until_us, message) = reader.within("block", |reader| block_of(reader, block))?;
         let response = Response { message, ..Response::default() };
         let block = plain(Override::block_name(principal, &value), Action::Block);
-        // An operator's block goes before any rule: above every priority a rule may have.
-        rules.push(Rule { until_us, response, priority: i32::MAX, ..block });
+        // An operator's block goes before any rule.
+        rules.push(Rule { until_us, response, priority: OPERATOR_PRIORITY, ..block });
     }
     let tier = read(reader, object, "tier", |reader, value| reader.text(value));
     description(reader, object);
@@ -156,7 +158,7 @@ fn block_of(reader: &mut Reader<'_, '_>, value: &Value) -> Option<(Option<u64>, 
 }
 
 /// Reads an optional key. Wrong is none as well: the mistake is on its list, so the rule will not be used.
-fn read<T>(
+pub(super) fn read<T>(
     reader: &mut Reader<'_, '_>,
     object: &Map<String, Value>,
     key: &'static str,
@@ -166,7 +168,7 @@ fn read<T>(
 }
 
 /// Free words for people, of any lines; only their length is bounded.
-fn description(reader: &mut Reader<'_, '_>, object: &Map<String, Value>) {
+pub(super) fn description(reader: &mut Reader<'_, '_>, object: &Map<String, Value>) {
     match object.get("description") {
         None => {}
         Some(Value::String(text)) if text.len() <= DESCRIPTION_BYTES_MAX => {}
@@ -185,6 +187,10 @@ fn rule_name(reader: &mut Reader<'_, '_>, value: &Value) -> Option<String> {
     }
     if name.starts_with("override:") || name.starts_with("override-block:") {
         reader.wrong("names that start with `override:` belong to overrides");
+        return None;
+    }
+    if name.starts_with("block:") || name == ALL_RULES {
+        reader.wrong("names that start with `block:` belong to operators' blocks, and `*` stands for all rules");
         return None;
     }
     Some(name)
@@ -313,7 +319,7 @@ fn algorithm(reader: &mut Reader<'_, '_>, value: &Value) -> Option<Algorithm> {
     reader.choice(value, &choices)
 }
 
-fn until(reader: &mut Reader<'_, '_>, value: &Value) -> Option<u64> {
+pub(super) fn until(reader: &mut Reader<'_, '_>, value: &Value) -> Option<u64> {
     let parsed = value.as_str().and_then(parse_rfc3339_us);
     if parsed.is_none() {
         reader.expected("a time such as `2027-01-31T12:00:00Z`", value);
@@ -359,7 +365,7 @@ fn matches(reader: &mut Reader<'_, '_>, value: &Value) -> Match {
     matches
 }
 
-fn parsed<T>(
+pub(super) fn parsed<T>(
     reader: &mut Reader<'_, '_>,
     key: &'static str,
     texts: &[String],

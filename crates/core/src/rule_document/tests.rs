@@ -65,3 +65,24 @@ fn garbage_is_a_mistake_not_a_crash() {
         assert!(read_document(text).is_err(), "{text}");
     }
 }
+
+#[test]
+fn blocks_are_rules_above_all_others() {
+    let rule = read_block(r#"{"id":"b1","ip":"203.0.113.0/24","until":"2027-01-31T12:00:00Z","why":"abuse"}"#).unwrap();
+    assert_eq!((rule.name.as_str(), rule.priority, rule.matches.ip.len()), ("block:b1", i32::MAX, 1));
+    assert!(rule.until_us.is_some() && rule.response.message.is_none());
+    for wrong in [
+        "{}",
+        r#"{"id":"b1"}"#,
+        r#"{"id":"b1","ip":"x"}"#,
+        r#"{"id":"b1","ip":"::1","user":"7"}"#,
+        r#"{"id":"b1","user":""}"#,
+        r#"{"id":"b1","user":"7","until":"soon"}"#,
+        r#"{"id":"b1","user":"7","usr":1}"#,
+    ] {
+        assert!(read_block(wrong).is_err(), "{wrong}");
+    }
+    for name in ["block:b1", "*", "override:user:7"] {
+        assert!(read_rule(&format!(r#"{{"name":"{name}","action":"block"}}"#)).is_err(), "{name}");
+    }
+}

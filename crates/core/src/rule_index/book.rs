@@ -1,19 +1,19 @@
 //! Where versions of the rules are made.
 
+use super::combination::{Combination, combinations};
 use super::patterns::{self, Patterns};
 use super::records::{BuiltLimit, LimitSet, PATTERNS_MAX, RankedKey, Record, RecordParts, Records, Template};
 use super::set::{
-    BY_DOMAIN, BuiltBy, COUNTER_DOMAIN, DESCRIPTOR_DOMAIN, LABEL_DOMAIN, NAME_DOMAIN, RuleSet, SHAPE_DOMAIN,
-    SeededShape, Shape, dim_domain,
+    BY_DOMAIN, BuiltBy, COUNTER_DOMAIN, LABEL_DOMAIN, NAME_DOMAIN, RuleSet, SHAPE_DOMAIN, SeededShape, Shape,
+    dim_domain,
 };
 use super::table::{Entry, Strength, Table};
 use crate::facts::Dim;
 use crate::hash::{Hash, Keyed, shared_id};
-use crate::net::{self, Cidr};
-use crate::path::{Pattern, PatternKind};
-use crate::rule::{Action, By, Limit, Match, Override, Principal, Rule};
+use crate::path::Pattern;
+use crate::rule::{Action, By, Limit, OPERATOR_PRIORITY, Override, Principal, Rule};
 use hashbrown::HashTable;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,6 +31,12 @@ pub(super) const DECIDES_ALONE: u16 = 1;
 pub(super) const SHADOW: u16 = 2;
 /// Set on entries of `block` rules.
 pub(super) const BLOCKS: u16 = 4;
+/// Set on entries of rules that the kill switch turned to shadow. They stay in their competition.
+pub(super) const SWITCHED: u16 = 8;
+/// Set on entries of operators' blocks, which the switch for all rules leaves in force.
+pub(super) const OPERATOR: u16 = 16;
+/// The name that stands for all rules in a switch.
+pub const ALL_RULES: &str = "*";
 
 /// Why a rule could not be taken in. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +62,8 @@ pub struct RuleBook {
     by_numbers: HashMap<By, u16>,
     group_numbers: HashMap<Arc<str>, u16>,
     tier_numbers: HashMap<Arc<str>, u32>,
+    /// Names of rules switched to shadow, there or not.
+    switched: HashSet<Box<str>>,
     patterns_changed: bool,
 }
 
@@ -73,6 +81,7 @@ impl RuleBook {
             tiers: Table::default(),
             tier_names: Arc::default(),
             groups: Arc::new(vec![other.clone()]),
+            all_switched: false,
             version: 0,
         };
         Self {
@@ -86,6 +95,7 @@ impl RuleBook {
             by_numbers: HashMap::new(),
             group_numbers: HashMap::from([(other, OTHER_GROUP)]),
             tier_numbers: HashMap::new(),
+            switched: HashSet::new(),
             patterns_changed: false,
         }
     }
@@ -154,12 +164,14 @@ impl RuleBook {
             template: shared(&mut self.templates, template),
             limits: self.limit_set(&rule.limits),
         });
-        let flags = match rule.action {
+        let mut flags = match rule.action {
             Action::Block => DECIDES_ALONE | BLOCKS,
             Action::Allow => DECIDES_ALONE,
             Action::Shadow => SHADOW,
             Action::Throttle => 0,
         };
+        flags |= if rule.priority == OPERATOR_PRIORITY { OPERATOR } else { 0 };
+        flags |= if self.switched.contains(rule.name.as_str()) { SWITCHED } else { 0 };
         let keys: Vec<RankedKey> = record.keys().collect();
         let id = self.set.records.insert(&rule.name, record);
         for ranked in keys {
@@ -188,6 +200,22 @@ impl RuleBook {
         }
         self.set.records.remove(id);
         true
+    }
+
+    /// Turns a rule, or [`ALL_RULES`], to shadow and back, whether or not there is such a rule yet; false when it was so
+    /// already.
+    pub fn switch(&mut self, name: &str, shadow: bool) -> bool {
+        if name == ALL_RULES {
+            return std::mem::replace(&mut self.set.all_switched, shadow) != shadow;
+        }
+        let changed = if shadow { self.switched.insert(name.into()) } else { self.switched.remove(name) };
+        if let (true, Some(id)) = (changed, self.find(name)) {
+            let keys: Vec<RankedKey> = self.set.records.at(id).keys().collect();
+            for ranked in keys {
+                self.set.table.flip(ranked.key, id, SWITCHED);
+            }
+        }
+        changed
     }
 
     pub fn put_override(&mut self, override_: &Override) -> Result<(), BookError> {
@@ -335,114 +363,4 @@ fn shape_seed(keyed: &Keyed, shape: &Shape) -> Hash {
         text.push(0);
     }
     keyed.bytes(SHAPE_DOMAIN, &text)
-}
-
-/// One choice out of each of a rule's match lists.
-struct Combination<'r> {
-    texts: [Option<&'r str>; Dim::COUNT],
-    ip: Option<Cidr>,
-    endpoint: Option<&'r Pattern>,
-    descriptors: Vec<(&'r str, &'r str)>,
-}
-
-fn combinations(matches: &Match) -> Vec<Combination<'_>> {
-    let mut list = vec![Combination { texts: [None; Dim::COUNT], ip: None, endpoint: None, descriptors: Vec::new() }];
-    let texts = [
-        (Dim::User, &matches.user),
-        (Dim::ApiKey, &matches.api_key),
-        (Dim::Org, &matches.org),
-        (Dim::Method, &matches.method),
-        (Dim::Region, &matches.region),
-        (Dim::Tier, &matches.tier),
-    ];
-    for (dim, values) in texts {
-        list = spread(list, values, |combination, value| combination.texts[dim as usize] = Some(value));
-    }
-    list = spread(list, &matches.ip, |combination, cidr| combination.ip = Some(*cidr));
-    list = spread(list, &matches.endpoint, |combination, pattern| combination.endpoint = Some(pattern));
-    for (name, values) in &matches.descriptors {
-        list = spread(list, values, |combination, value| combination.descriptors.push((name, value)));
-    }
-    list
-}
-
-fn spread<'r, T>(
-    list: Vec<Combination<'r>>,
-    values: &'r [T],
-    set: impl Fn(&mut Combination<'r>, &'r T),
-) -> Vec<Combination<'r>> {
-    if values.is_empty() {
-        return list;
-    }
-    let with = |combination: &Combination<'r>, value| {
-        let mut copy = Combination { descriptors: combination.descriptors.clone(), ..*combination };
-        set(&mut copy, value);
-        copy
-    };
-    list.iter()
-        .flat_map(|combination| values.iter().map(move |value| (combination, value)))
-        .map(|(c, v)| with(c, v))
-        .collect()
-}
-
-impl Combination<'_> {
-    fn shape(&self) -> Shape {
-        let texts = Dim::ALL.into_iter().filter(|dim| self.texts[*dim as usize].is_some());
-        let mut dims = texts.fold(0, |dims, dim| dims | dim.bit());
-        dims |= if self.ip.is_some() { Dim::Ip.bit() } else { 0 };
-        dims |= if self.endpoint.is_some() { Dim::Endpoint.bit() } else { 0 };
-        Shape {
-            dims,
-            ip: self.ip.map(|cidr| (cidr.is_v6(), cidr.prefix)),
-            descriptors: self.descriptors.iter().map(|(name, _)| (*name).into()).collect(),
-        }
-    }
-
-    /// In the order in which `select` folds a request's facts.
-    fn key(&self, keyed: &Keyed, seed: Hash) -> Hash {
-        let mut key = seed;
-        for dim in Dim::ALL {
-            if let Some(text) = self.texts[dim as usize] {
-                key = keyed.mix(key, keyed.text(dim_domain(dim), text));
-            }
-        }
-        for (_, value) in &self.descriptors {
-            key = keyed.mix(key, keyed.text(DESCRIPTOR_DOMAIN, value));
-        }
-        if let Some(cidr) = self.ip {
-            let hash = net::with_bytes(cidr.network, |bytes| keyed.bytes(dim_domain(Dim::Ip), bytes));
-            key = keyed.mix(key, hash);
-        }
-        if let Some(pattern) = self.endpoint {
-            key = keyed.mix(key, patterns::key_of(keyed, pattern));
-        }
-        key
-    }
-
-    /// How specific this is, as one comparable number: user, api_key, org, address prefix, endpoint (kind, then
-    /// literal length), method, region, descriptors, tier.
-    fn rank(&self) -> u64 {
-        let has = |dim: Dim| u64::from(self.texts[dim as usize].is_some());
-        let (kind, literal) = self.endpoint.map_or((0, 0), |pattern| {
-            let kind = match pattern.kind {
-                PatternKind::Prefix => 1,
-                PatternKind::Parameters => 2,
-                PatternKind::Exact => 3,
-            };
-            (kind, pattern.literal_len.min((1 << 14) - 1) as u64)
-        });
-        let fields = [
-            (has(Dim::User), 1),
-            (has(Dim::ApiKey), 1),
-            (has(Dim::Org), 1),
-            (self.ip.map_or(0, |cidr| u64::from(cidr.prefix) + 1), 8),
-            (kind, 2),
-            (literal, 14),
-            (has(Dim::Method), 1),
-            (has(Dim::Region), 1),
-            (self.descriptors.len() as u64, 6),
-            (has(Dim::Tier), 1),
-        ];
-        fields.iter().fold(0, |rank, (value, bits)| rank << bits | value)
-    }
 }

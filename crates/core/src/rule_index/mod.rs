@@ -5,13 +5,14 @@
 //! publishes that; segments a change did not touch are shared between versions.
 
 mod book;
+mod combination;
 mod patterns;
 mod records;
 mod select;
 mod set;
 mod table;
 
-pub use book::{BookError, GROUPS_MAX, OTHER_GROUP, RuleBook};
+pub use book::{ALL_RULES, BookError, GROUPS_MAX, OTHER_GROUP, RuleBook};
 pub use records::{BuiltLimit, Record, Template};
 pub use select::{Candidate, Looked, Outcome, Selection, Winner};
 pub use set::{BuiltBy, RuleSet};

@@ -1,6 +1,6 @@
 //! Choosing the rules of a request.
 
-use super::book::{BLOCKS, DECIDES_ALONE, SHADOW};
+use super::book::{BLOCKS, DECIDES_ALONE, OPERATOR, SHADOW, SWITCHED};
 use super::patterns::Hits;
 use super::set::{BuiltBy, DESCRIPTOR_DOMAIN, RuleSet, SeededShape, dim_domain};
 use super::table::Entry;
@@ -39,7 +39,10 @@ pub struct Looked<'a> {
 pub struct Winner {
     pub rule: u32,
     pub by: u16,
+    /// Evaluated and not enforced: a shadow rule, or one that the kill switch turned to shadow.
     pub shadow: bool,
+    /// Whether it won among shadow rules.
+    among_shadows: bool,
 }
 
 /// What was chosen for a request.
@@ -173,7 +176,8 @@ impl RuleSet {
                 }
                 return;
             }
-            let competes = |other: &&mut Contender| other.entry.by == entry.by && other.entry.flags == entry.flags;
+            let competes =
+                |other: &&mut Contender| other.entry.by == entry.by && (other.entry.flags ^ entry.flags) & SHADOW == 0;
             match best.iter_mut().find(competes) {
                 Some(other) if self.beats(&contender, other) => *other = contender,
                 Some(_) => {}
@@ -183,13 +187,14 @@ impl RuleSet {
                 }
             }
         });
-        if let Some(alone) = alone {
+        if let Some(alone) = alone.filter(|alone| !self.is_switched_block(&alone.entry)) {
             return Selection { alone: Some(alone.entry.value), winners: SmallVec::new() };
         }
         let winners = best.iter().map(|contender| Winner {
             rule: contender.entry.value,
             by: contender.entry.by,
-            shadow: contender.entry.flags & SHADOW != 0,
+            shadow: self.all_switched || contender.entry.flags & (SHADOW | SWITCHED) != 0,
+            among_shadows: contender.entry.flags & SHADOW != 0,
         });
         Selection { alone: None, winners: winners.collect() }
     }
@@ -207,12 +212,14 @@ impl RuleSet {
             let winner = selection
                 .winners
                 .iter()
-                .find(|winner| winner.by == entry.by && winner.shadow == (entry.flags & SHADOW != 0));
-            let decider = selection.alone.or(winner.map(|winner| winner.rule));
+                .find(|winner| winner.by == entry.by && winner.among_shadows == (entry.flags & SHADOW != 0));
+            let decides_alone = entry.flags & DECIDES_ALONE != 0;
+            let decider = selection.alone.or(winner.filter(|_| !decides_alone).map(|winner| winner.rule));
             let outcome = match decider {
                 Some(rule) if rule != entry.value => Outcome::LosesTo(rule),
                 Some(_) => Outcome::Wins,
-                None => Outcome::LosesTo(entry.value), // A block whose time is over loses to nobody.
+                // A block whose time is over, or that is switched off, loses to nobody.
+                None => Outcome::LosesTo(entry.value),
             };
             candidates.push(Candidate { rule: entry.value, rank, outcome });
         });
@@ -349,7 +356,13 @@ impl RuleSet {
     #[inline]
     fn order(&self, entry: &Entry) -> u32 {
         let dims = self.bys[usize::from(entry.by)].by.dims.wrapping_sub(1);
-        u32::from(dims) << 24 | u32::from(entry.by) << 3 | u32::from(entry.flags)
+        u32::from(dims) << 24 | u32::from(entry.by) << 3 | u32::from(entry.flags & SHADOW)
+    }
+
+    /// A block that the kill switch keeps from deciding; an operator's own block it does not.
+    fn is_switched_block(&self, entry: &Entry) -> bool {
+        let is_switched = self.all_switched && entry.flags & OPERATOR == 0 || entry.flags & SWITCHED != 0;
+        entry.flags & BLOCKS != 0 && is_switched
     }
 
     /// Among limits that count by the same: priority, then specificity, then the smaller name.

@@ -1,7 +1,8 @@
 //! One version of the rules.
 
+use super::book::{OPERATOR, SWITCHED};
 use super::patterns::Patterns;
-use super::records::{Record, Records};
+use super::records::{RankedKey, Record, Records};
 use super::table::Table;
 use crate::facts::Dim;
 use crate::hash::{Hash, Keyed};
@@ -46,6 +47,8 @@ pub struct RuleSet {
     pub(super) tiers: Table,
     pub(super) tier_names: Arc<Vec<Arc<str>>>,
     pub(super) groups: Arc<Vec<Arc<str>>>,
+    /// The kill switch for all rules: everything is evaluated, nothing but an operator's block is enforced.
+    pub(super) all_switched: bool,
     pub version: u64,
 }
 
@@ -72,6 +75,13 @@ impl RuleSet {
     #[inline]
     pub fn by(&self, by: u16) -> &BuiltBy {
         &self.bys[usize::from(by)]
+    }
+
+    /// Whether the kill switch turned a rule to shadow.
+    pub fn is_switched(&self, rule: u32) -> bool {
+        let flags = |ranked: RankedKey| self.table.get(ranked.key).find(|entry| entry.value == rule).map(|e| e.flags);
+        let flags = self.record(rule).keys().next().and_then(flags).unwrap_or_default();
+        flags & SWITCHED != 0 || self.all_switched && flags & OPERATOR == 0
     }
 
     /// What metrics call a rule.

@@ -119,6 +119,15 @@ impl Table {
         true
     }
 
+    /// Turns flags of the entry with this key and value over.
+    pub fn flip(&mut self, key: Hash, value: u32, flags: u16) {
+        let segment = self.segment_of(key);
+        let slots = Arc::make_mut(&mut self.segments[segment].slots);
+        if let Some(entry) = slots.iter_mut().find(|entry| entry.key == key && entry.value == value) {
+            entry.flags ^= flags;
+        }
+    }
+
     #[inline]
     fn segment_of(&self, key: Hash) -> usize {
         if self.bits == 0 { 0 } else { (key[0] >> (64 - self.bits)) as usize }
@@ -141,21 +150,38 @@ impl Table {
 impl Segment {
     fn insert(&mut self, entry: Entry) {
         if (self.len + 1) * 5 > self.slots.len() * 4 {
-            self.resize((self.slots.len() + self.slots.len() / 4 + 4).max(8), |_| true);
+            self.resize((self.slots.len() + self.slots.len() / 4 + 4).max(8));
         }
         place(Arc::make_mut(&mut self.slots), entry);
         self.len += 1;
     }
 
+    /// Closes the gap by moving back whatever was pushed past it, so that every walk still ends where it should.
     fn remove(&mut self, key: Hash, value: u32) {
-        self.resize(self.slots.len(), |entry| !(entry.key == key && entry.value == value));
+        let slots = Arc::make_mut(&mut self.slots);
+        let after = |at: usize| if at + 1 == slots.len() { 0 } else { at + 1 };
+        let mut gap = reduce(key[1], slots.len());
+        while !(slots[gap].key == key && slots[gap].value == value) {
+            gap = after(gap);
+        }
+        let mut at = after(gap);
+        while slots[at].value != VACANT {
+            let home = reduce(slots[at].key[1], slots.len());
+            // It may stand in the gap unless its own place lies between the gap and where it is.
+            let is_between = if gap < at { gap < home && home <= at } else { home <= at || gap < home };
+            if !is_between {
+                slots[gap] = slots[at];
+                gap = at;
+            }
+            at = if at + 1 == slots.len() { 0 } else { at + 1 };
+        }
+        slots[gap] = NONE;
         self.len -= 1;
     }
 
-    fn resize(&mut self, slots: usize, keep: impl Fn(&Entry) -> bool) {
+    fn resize(&mut self, slots: usize) {
         let mut fresh = vec![NONE; slots];
-        let kept = self.slots.iter().filter(|entry| entry.value != VACANT && keep(entry));
-        kept.for_each(|entry| place(&mut fresh, *entry));
+        self.slots.iter().filter(|entry| entry.value != VACANT).for_each(|entry| place(&mut fresh, *entry));
         self.slots = fresh.into();
     }
 }
@@ -218,6 +244,29 @@ mod tests {
         assert!(table.get(key(7)).map(|entry| entry.value).eq([70_000]));
         assert!((5_000..10_000).all(|n| table.get(key(n)).count() == 1));
         assert_eq!(table.len(), 5_001);
+    }
+
+    #[test]
+    fn whatever_is_removed_the_rest_is_found() {
+        let mut table = Table::default();
+        let mut seed = 7_u64;
+        let mut there: Vec<Hash> = Vec::new();
+        for step in 0..20_000_u64 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            if seed >> 60 < 7 || there.is_empty() {
+                // Few different places, so that walks are long and wrap around.
+                let key = [step, (seed >> 33) << 56];
+                table.insert(Entry { key, strength: Strength(0), value: step as u32, by: 0, flags: 0 });
+                there.push(key);
+            } else {
+                let key = there.swap_remove((seed >> 20) as usize % there.len());
+                assert!(table.remove(key, key[0] as u32));
+            }
+            if step % 500 == 0 {
+                assert!(there.iter().all(|key| table.get(*key).count() == 1));
+            }
+        }
+        assert_eq!(table.len(), there.len());
     }
 
     #[test]

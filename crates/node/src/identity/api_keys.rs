@@ -3,11 +3,14 @@
 //! Millions of them, so: records of one size sorted by hash, an index of where each prefix begins, and texts that are kept
 //! once however many keys share them. A look-up reads one place of the index and, nearly always, one or two records.
 
+use super::api_keys_overlay::{KeyChange, Overlay, Owned};
 use super::{Known, Why, is_fact};
 use hashbrown::HashTable;
 use headgate_core::hash::Keyed;
 use ring::hmac;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The longest key that is looked at.
 const KEY_BYTES_MAX: usize = 1_024;
@@ -19,7 +22,7 @@ const NO_TEXT: u32 = u32::MAX;
 const REVOKED: u64 = 1 << 63;
 const NEVER_US: u64 = REVOKED - 1;
 
-type Digest = [u8; 32];
+pub(super) type Digest = [u8; 32];
 
 /// What is kept of one key.
 #[derive(Clone, Copy)]
@@ -32,14 +35,21 @@ struct Record {
     tier: u32,
 }
 
-/// All keys, as one table that never changes.
+/// All keys: a large table that never changes, and the few changes that came after it.
 pub struct ApiKeys {
     secret: hmac::Key,
+    table: Arc<Table>,
+    overlay: Overlay,
+}
+
+struct Table {
     records: Box<[Record]>,
     /// Where the records of each prefix of a digest begin; one more than there are prefixes.
     starts: Box<[u32]>,
     prefix_bits: u32,
     texts: Texts,
+    /// A bit a record: whether it was used since it was last asked.
+    used: Box<[AtomicU64]>,
 }
 
 /// One key as a file tells of it.
@@ -56,6 +66,11 @@ pub struct KeyEntry<'a> {
 }
 
 impl ApiKeys {
+    /// No key at all, yet.
+    pub fn none(secret: &[u8]) -> Result<ApiKeys, String> {
+        ApiKeysBuilder::new(secret)?.finish()
+    }
+
     /// Whose key this is.
     pub(super) fn verify(&self, key: &[u8], now_us: u64) -> Result<Known, Why> {
         let key = key.trim_ascii();
@@ -64,39 +79,124 @@ impl ApiKeys {
         }
         let tag = hmac::sign(&self.secret, key);
         let digest: Digest = tag.as_ref().try_into().map_err(|_| Why::UnknownApiKey)?;
-        let record = self.find(&digest).ok_or(Why::UnknownApiKey)?;
-        let ends_us = record.ends_us & !REVOKED;
-        if ends_us != NEVER_US && now_us >= ends_us {
-            return Err(if record.ends_us & REVOKED != 0 { Why::RevokedApiKey } else { Why::ExpiredApiKey });
+        if let Some(changed) = self.overlay.get(&digest) {
+            let owned = changed.ok_or(Why::UnknownApiKey)?;
+            check_end(owned.ends_us, now_us)?;
+            owned.mark_used();
+            return Ok(owned.known());
         }
-        let text = |at| self.texts.get(at).map(Box::from);
+        let at = self.table.find(&digest).ok_or(Why::UnknownApiKey)?;
+        let record = &self.table.records[at];
+        check_end(record.ends_us, now_us)?;
+        self.table.mark_used(at);
+        let text = |at| self.table.texts.get(at).map(Box::from);
         Ok(Known { user: text(record.user), tier: text(record.tier), org: text(record.org), api_key: text(record.id) })
     }
 
-    fn find(&self, digest: &Digest) -> Option<&Record> {
-        let prefix = prefix(digest, self.prefix_bits);
-        let (start, end) = (*self.starts.get(prefix)?, *self.starts.get(prefix + 1)?);
-        let near = self.records.get(start as usize..end as usize)?;
-        near.iter().fold(None, |found, record| if is_same(&record.digest, digest) { Some(record) } else { found })
+    /// These keys with some changed. A key keeps its hash for as long as it has its id.
+    pub fn changed(&self, changes: Vec<KeyChange>) -> Result<ApiKeys, String> {
+        let digest_of = |id: &str| self.table.digest_of(id);
+        let overlay = self.overlay.changed(changes, digest_of);
+        let keys = ApiKeys { secret: self.secret.clone(), table: self.table.clone(), overlay };
+        if keys.overlay.is_full() { keys.merged() } else { Ok(keys) }
+    }
+
+    /// One table of everything.
+    fn merged(&self) -> Result<ApiKeys, String> {
+        let mut keys = ApiKeysBuilder::with_secret(self.secret.clone());
+        let texts = &self.table.texts;
+        for record in self.table.records.iter().filter(|record| self.overlay.get(&record.digest).is_none()) {
+            let id = texts.get(record.id).unwrap_or_default();
+            let (user, org, tier) = (texts.get(record.user), texts.get(record.org), texts.get(record.tier));
+            let entry = KeyEntry { id, digest: record.digest, user, org, tier, ..KeyEntry::default() };
+            keys.add_ending(&entry, record.ends_us)?;
+        }
+        for (digest, owned) in self.overlay.present() {
+            keys.add_ending(&owned.entry(digest), owned.ends_us)?;
+        }
+        keys.finish()
+    }
+
+    /// Ids of keys that were used since the last time, at most `limit`; the rest is told the next time.
+    pub fn take_used(&self, limit: usize) -> Vec<String> {
+        let mut ids = self.overlay.take_used(limit);
+        self.table.take_used(limit, &mut ids);
+        ids
     }
 
     pub fn len(&self) -> usize {
-        self.records.len()
+        let replaced = self.overlay.digests().filter(|digest| self.table.find(digest).is_some()).count();
+        self.table.records.len() - replaced + self.overlay.present().count()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.len() == 0
     }
 
     /// What the table takes, in bytes.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.records) + size_of_val(&*self.starts) + self.texts.0.capacity()
+        let table = &self.table;
+        size_of_val(&*table.records)
+            + size_of_val(&*table.starts)
+            + size_of_val(&*table.used)
+            + table.texts.0.capacity()
     }
+}
+
+impl Table {
+    fn find(&self, digest: &Digest) -> Option<usize> {
+        let prefix = prefix(digest, self.prefix_bits);
+        let (start, end) = (*self.starts.get(prefix)? as usize, *self.starts.get(prefix + 1)? as usize);
+        let near = self.records.get(start..end)?;
+        let same =
+            |found, (at, record): (usize, &Record)| if is_same(&record.digest, digest) { Some(at) } else { found };
+        near.iter().enumerate().fold(None, same).map(|at| start + at)
+    }
+
+    /// A look at every key: only for one that goes.
+    fn digest_of(&self, id: &str) -> Option<Digest> {
+        self.records.iter().find(|record| self.texts.get(record.id) == Some(id)).map(|record| record.digest)
+    }
+
+    #[inline]
+    fn mark_used(&self, at: usize) {
+        let (word, bit) = (&self.used[at / 64], 1 << (at % 64));
+        // Written once for each time it is asked: a key in use must not cost every request a shared cache line.
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    fn take_used(&self, limit: usize, ids: &mut Vec<String>) {
+        for (nth, word) in self.used.iter().enumerate() {
+            if ids.len() + 64 > limit {
+                return;
+            }
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let mut bits = word.swap(0, Ordering::Relaxed);
+            while bits != 0 {
+                let record = &self.records[nth * 64 + bits.trailing_zeros() as usize];
+                ids.extend(self.texts.get(record.id).map(str::to_string));
+                bits &= bits - 1;
+            }
+        }
+    }
+}
+
+/// Whether a key has ended, and how.
+fn check_end(ends_us: u64, now_us: u64) -> Result<(), Why> {
+    let end_us = ends_us & !REVOKED;
+    if end_us == NEVER_US || now_us < end_us {
+        return Ok(());
+    }
+    Err(if ends_us & REVOKED != 0 { Why::RevokedApiKey } else { Why::ExpiredApiKey })
 }
 
 impl fmt::Debug for ApiKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ApiKeys").field("keys", &self.records.len()).finish_non_exhaustive()
+        f.debug_struct("ApiKeys").field("keys", &self.len()).finish_non_exhaustive()
     }
 }
 
@@ -152,24 +252,37 @@ impl ApiKeysBuilder {
                 "api_key_secret: is too weak: {len} bytes, expected at least {SECRET_BYTES_MIN} (openssl rand -hex 32)"
             ));
         }
-        Ok(ApiKeysBuilder {
-            secret: hmac::Key::new(hmac::HMAC_SHA256, secret),
+        Ok(Self::with_secret(hmac::Key::new(hmac::HMAC_SHA256, secret)))
+    }
+
+    fn with_secret(secret: hmac::Key) -> ApiKeysBuilder {
+        ApiKeysBuilder {
+            secret,
             records: Vec::new(),
             texts: Texts::default(),
             keyed: Keyed::random(),
             shared: HashTable::new(),
             ids: HashTable::new(),
-        })
+        }
     }
 
     pub fn add(&mut self, entry: &KeyEntry<'_>) -> Result<(), String> {
+        self.add_ending(entry, ends_us(entry))
+    }
+
+    /// Adds a key that came by the feed.
+    pub(crate) fn add_owned(&mut self, digest: Digest, owned: &Owned) -> Result<(), String> {
+        self.add_ending(&owned.entry(digest), owned.ends_us)
+    }
+
+    fn add_ending(&mut self, entry: &KeyEntry<'_>, ends_us: u64) -> Result<(), String> {
         const FULL: &str = "there are too many keys";
         if self.records.len() >= KEYS_MAX {
             return Err(FULL.into());
         }
         let record = Record {
             digest: entry.digest,
-            ends_us: ends_us(entry),
+            ends_us,
             id: self.id(entry.id)?,
             user: self.text("user", entry.user)?,
             org: self.text("org", entry.org)?,
@@ -197,13 +310,10 @@ impl ApiKeysBuilder {
             *start = sum;
         }
         self.texts.0.shrink_to_fit();
-        Ok(ApiKeys {
-            secret: self.secret,
-            records: self.records.into(),
-            starts: starts.into(),
-            prefix_bits,
-            texts: self.texts,
-        })
+        let used = (0..self.records.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        let (records, starts, texts) = (self.records.into(), starts.into(), self.texts);
+        let table = Table { records, starts, prefix_bits, texts, used };
+        Ok(ApiKeys { secret: self.secret, table: Arc::new(table), overlay: Overlay::default() })
     }
 
     fn id(&mut self, id: &str) -> Result<u32, String> {
@@ -234,7 +344,7 @@ impl ApiKeysBuilder {
     }
 }
 
-fn ends_us(entry: &KeyEntry<'_>) -> u64 {
+pub(super) fn ends_us(entry: &KeyEntry<'_>) -> u64 {
     let expires_us = entry.expires_us.unwrap_or(NEVER_US).min(NEVER_US);
     match entry.revoked_us {
         Some(revoked_us) if revoked_us <= expires_us => revoked_us.min(NEVER_US - 1) | REVOKED,
@@ -242,7 +352,7 @@ fn ends_us(entry: &KeyEntry<'_>) -> u64 {
     }
 }
 
-fn check_fact(field: &str, text: &str) -> Result<(), String> {
+pub(super) fn check_fact(field: &str, text: &str) -> Result<(), String> {
     match is_fact(text) {
         true => Ok(()),
         false => Err(format!("{field}: expected 1 to 1024 bytes without control characters")),
@@ -329,6 +439,60 @@ mod tests {
         let keys = table(10_000);
         let own_texts = 10_000 * (2 + "id9999".len()) + 5_000 * (2 + "user4999".len());
         assert!(keys.bytes() - own_texts <= 64 * keys.len(), "{}", keys.bytes() / keys.len());
+    }
+
+    fn change(id: &str, value: &str, revoked_us: Option<u64>) -> KeyChange {
+        let entry = KeyEntry { id, digest: digest(value), user: Some("new"), revoked_us, ..KeyEntry::default() };
+        KeyChange::put(&entry).unwrap()
+    }
+
+    #[test]
+    fn changes_are_laid_over_the_table() {
+        let keys = table(100);
+        let changes = vec![
+            change("id7", "value7", Some(5)),
+            change("id200", "value200", None),
+            KeyChange::Gone("id9".into()),
+            KeyChange::Gone("nobody".into()),
+        ];
+        let mut changed = keys.changed(changes).unwrap();
+        for _ in 0..2 {
+            assert_eq!(changed.len(), 100);
+            assert_eq!(changed.verify(b"value7", 6), Err(Why::RevokedApiKey));
+            assert_eq!(changed.verify(b"value9", 6), Err(Why::UnknownApiKey));
+            assert_eq!(changed.verify(b"value200", 6).unwrap().user.as_deref(), Some("new"));
+            assert_eq!(changed.verify(b"value8", 6).unwrap().user.as_deref(), Some("user4"));
+            changed = changed.merged().unwrap();
+        }
+        assert!(keys.verify(b"value7", 6).is_ok() && keys.verify(b"value9", 6).is_ok(), "the old one is as it was");
+        let back = changed.changed(vec![KeyChange::Gone("id200".into()), change("id9", "value9", None)]).unwrap();
+        assert_eq!(back.verify(b"value200", 0), Err(Why::UnknownApiKey));
+        assert!(back.verify(b"value9", 0).is_ok());
+    }
+
+    #[test]
+    fn many_changes_become_one_table() {
+        let mut keys = ApiKeys::none(SECRET).unwrap();
+        for step in 0..10 {
+            let some = (0..4_000).map(|n| change(&format!("{step}-{n}"), &format!("v{step}-{n}"), None)).collect();
+            keys = keys.changed(some).unwrap();
+        }
+        assert_eq!(keys.len(), 40_000);
+        assert!(keys.overlay.digests().count() < 40_000);
+        assert!(keys.verify(b"v0-0", 0).is_ok() && keys.verify(b"v9-3999", 0).is_ok());
+    }
+
+    #[test]
+    fn keys_that_were_used_are_told_once() {
+        let keys = table(300).changed(vec![change("id999", "value999", None)]).unwrap();
+        assert!(keys.take_used(1_000).is_empty());
+        for value in ["value3", "value299", "value999", "value3", "wrong"] {
+            let _ = keys.verify(value.as_bytes(), 0);
+        }
+        let mut used = keys.take_used(1_000);
+        used.sort_unstable();
+        assert_eq!(used, ["id299", "id3", "id999"]);
+        assert!(keys.take_used(1_000).is_empty());
     }
 
     #[test]

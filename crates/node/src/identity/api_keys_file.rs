@@ -1,6 +1,7 @@
 //! API keys as files hold them: one JSON document, or JSON Lines for millions.
 
 use super::api_keys::{ApiKeys, ApiKeysBuilder, KeyEntry};
+use super::api_keys_overlay::KeyChange;
 use headgate_core::rule_document::{Mistake, Step};
 use headgate_core::time_text::parse_rfc3339_us;
 use serde::Deserialize;
@@ -65,7 +66,7 @@ pub fn read_keys_document(secret: &[u8], text: &str) -> Result<ApiKeys, KeysErro
             for (nth, item) in items.iter().enumerate() {
                 // Ids are often whole numbers, and YAML makes numbers of them.
                 let text = with_texts(item).to_string();
-                if let Err(message) = add(&mut keys, &text)
+                if let Err(message) = add_key(&mut keys, &text)
                     && mistakes.len() < MISTAKES_MAX
                 {
                     mistakes.push(Mistake { path: vec!["keys".into(), nth.into()], message });
@@ -93,7 +94,7 @@ pub fn read_keys_file(secret: &[u8], path: &Path) -> Result<ApiKeys, KeysError> 
             _ if read == 0 => break,
             _ if read > LINE_BYTES_MAX => return wrong(format!("longer than {LINE_BYTES_MAX} bytes")),
             "" => {}
-            text => match add(&mut keys, text) {
+            text => match add_key(&mut keys, text) {
                 Ok(()) => {}
                 Err(message) => return wrong(message),
             },
@@ -106,11 +107,21 @@ fn at_root(message: String) -> KeysError {
     KeysError::Mistakes(vec![Mistake::at_root(message)])
 }
 
-fn add(keys: &mut ApiKeysBuilder, text: &str) -> Result<(), String> {
+/// Adds a key out of its JSON.
+pub fn add_key(keys: &mut ApiKeysBuilder, text: &str) -> Result<(), String> {
+    with_entry(text, |entry| keys.add(entry))
+}
+
+/// A key's JSON as a change.
+pub fn key_change(text: &str) -> Result<KeyChange, String> {
+    with_entry(text, KeyChange::put)
+}
+
+fn with_entry<T>(text: &str, take: impl FnOnce(&KeyEntry<'_>) -> Result<T, String>) -> Result<T, String> {
     let written: Written<'_> = serde_json::from_str(text).map_err(|error| without_place(&error))?;
     let digest =
         hex(&written.hash).ok_or("hash: expected 64 hexadecimal digits, as `headgate keys create` writes them")?;
-    keys.add(&KeyEntry {
+    take(&KeyEntry {
         id: &written.id,
         digest,
         user: written.user.as_deref(),

@@ -5,6 +5,7 @@
 
 mod api_keys;
 mod api_keys_file;
+mod api_keys_overlay;
 mod base64;
 mod claims;
 mod der;
@@ -16,7 +17,8 @@ mod strict_json;
 mod token_cache;
 
 pub use api_keys::{ApiKeys, ApiKeysBuilder, KeyEntry};
-pub use api_keys_file::{KeysError, read_keys_document, read_keys_file};
+pub use api_keys_file::{KeysError, add_key, key_change, read_keys_document, read_keys_file};
+pub use api_keys_overlay::KeyChange;
 pub use claims::Claims;
 pub use jwks::JWKS_BYTES_MAX;
 pub use jwt::{CACHE_MAX, KEYS_MAX, KeySources, TOKEN_BYTES_MAX, Tokens};
@@ -31,7 +33,7 @@ use std::sync::Arc;
 pub const API_KEY_HEADER: &str = "X-API-Key";
 
 /// How this node knows who is asking. Immutable: a change is another one, swapped whole.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Identity {
     pub tokens: Option<Arc<Tokens>>,
     pub api_keys: Option<Arc<ApiKeys>>,

@@ -14,6 +14,7 @@ pub(crate) fn metrics(shared: &Shared, out: &mut Vec<u8>) -> Reply {
     let mut page = Page(String::with_capacity(4_096));
     decisions(shared, &mut page);
     rules(shared, &mut page);
+    feed(shared, &mut page);
     store(shared, &mut page);
     http(shared, &mut page);
     grpc(shared, &mut page);
@@ -53,6 +54,25 @@ fn rules(shared: &Shared, page: &mut Page) {
     page.line("headgate_rules_reload_errors_total", &[], errors);
     page.gauge("headgate_keys", "Counters held in memory.", occupancy.keys);
     page.gauge("headgate_overflow_cells", "Cells that counters share when the table is full.", occupancy.cells);
+}
+
+/// Only where rules come from a control plane.
+fn feed(shared: &Shared, page: &mut Page) {
+    let feed = &shared.engine.feed;
+    let Some(status) = feed.status() else { return };
+    let position = feed.position();
+    page.gauge("headgate_feed_version", "The version of the configuration in force.", position.version);
+    page.gauge("headgate_feed_epoch", "The epoch of that version.", position.epoch);
+    let stale_us = shared.engine.wall_us().saturating_sub(status.contact_us);
+    let help = "Seconds since it was last known that the configuration in force is the newest.";
+    page.gauge("headgate_feed_stale_seconds", help, format_args!("{:.3}", stale_us as f64 / 1e6));
+    let lag_us = feed.lag_us.load(Ordering::Relaxed);
+    let help = "Seconds from the last change's commit to its enforcement here.";
+    page.gauge("headgate_feed_lag_seconds", help, format_args!("{:.6}", lag_us as f64 / 1e6));
+    page.head("headgate_feed_errors_total", "counter", "Times the feed failed in a new way.");
+    page.line("headgate_feed_errors_total", &[], feed.errors.load(Ordering::Relaxed));
+    page.head("headgate_feed_refused_total", "counter", "Entries that were sent and that this node could not take.");
+    page.line("headgate_feed_refused_total", &[], feed.refused.load(Ordering::Relaxed));
 }
 
 fn store(shared: &Shared, page: &mut Page) {

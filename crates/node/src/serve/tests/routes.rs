@@ -12,7 +12,7 @@ fn health_is_empty_and_readiness_tells_the_rules() {
     let version = node.engine.rules().version;
     let expected = serde_json::json!({
         "ready": true, "rules": 2, "rules_version": version, "rules_error": null,
-        "tls_error": null, "identity_error": null, "store": null
+        "tls_error": null, "identity_error": null, "feed": null, "store": null
     });
     assert_eq!(ready.json(), expected);
 }
