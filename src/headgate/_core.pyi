@@ -566,6 +566,7 @@ class Server:
         grpc: str | None = None,
         uds: str | None = None,
         admin: str | None = None,
+        control: str | None = None,
         tls_cert: str | None = None,
         tls_key: str | None = None,
         tls_client_ca: str | None = None,
@@ -581,7 +582,8 @@ class Server:
     ) -> Server:
         """Binds at once (an OSError names the address or the file); answers after `start`. Port 0 takes a free one.
         `listen`, `grpc` and `uds` all answer HTTP and gRPC; `admin` answers health and metrics, which are then told
-        nowhere else."""
+        nowhere else. `control` is the Unix socket of a control plane: /api/ and /feed/ are handed to it, at `admin` where
+        there is one."""
     def start(self) -> None: ...
     def addresses(self) -> dict[str, str]:
         """What was bound, by its name: `{"http": "127.0.0.1:8080", "uds": "unix:/run/headgate.sock"}`."""

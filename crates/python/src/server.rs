@@ -22,7 +22,7 @@ pub struct Server {
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (engine, *, listen = None, grpc = None, uds = None, admin = None, tls_cert = None, tls_key = None,
+    #[pyo3(signature = (engine, *, listen = None, grpc = None, uds = None, admin = None, control = None, tls_cert = None, tls_key = None,
         tls_client_ca = None, admin_tls = "on", families = None, jitter = 0.1, problem_body = false, threads = 0,
         max_connections = 10_000, max_body_bytes = 65_536, header_timeout = 10.0, idle_timeout = 75.0))]
     #[allow(clippy::too_many_arguments)]
@@ -32,6 +32,7 @@ impl Server {
         grpc: Option<String>,
         uds: Option<PathBuf>,
         admin: Option<String>,
+        control: Option<PathBuf>,
         tls_cert: Option<PathBuf>,
         tls_key: Option<PathBuf>,
         tls_client_ca: Option<PathBuf>,
@@ -68,6 +69,7 @@ impl Server {
             grpc,
             uds,
             admin,
+            control,
             tls: tls_files(tls_cert, tls_key, tls_client_ca)?,
             admin_tls,
             headers: header_options(families, DRAFT, jitter)?,

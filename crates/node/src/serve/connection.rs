@@ -1,13 +1,14 @@
 //! One connection: HTTP/1 in, answers out; or HTTP/2, which is handed on.
 
 use super::chunked::{Chunks, Progress};
+use super::control;
 use super::door::Origin;
 use super::grpc;
 use super::head::{Framing, HEAD_BYTES_MAX, Head, Parsed, parse};
 use super::prefixed::Prefixed;
 use super::problem::Problem;
 use super::reply_text::put_answer;
-use super::router::{Asked, Reply, Route, answer, begin};
+use super::router::{Asked, Reply, Route, answer, begin, is_for_control};
 use super::shared::Shared;
 use super::watch::{Phase, Watch};
 use std::sync::Arc;
@@ -99,6 +100,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     return self.refuse(Route::Unknown, status, "this is not a request as HTTP/1.1 has it").await;
                 }
             };
+            if is_for_control(&self.shared, head.route, self.origin) {
+                return Box::pin(self.hand_over(&head)).await;
+            }
             let whole = match head.framing {
                 Framing::Length(0) => Ok(Some(None)),
                 Framing::Length(len) => self.body_of(&head, len).await.map(|came| came.then_some(None)),
@@ -243,6 +247,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.start = 0;
         }
         keeps
+    }
+
+    /// Gives the rest of the connection to the control plane.
+    async fn hand_over(&mut self, head: &Head) -> End {
+        let Some(path) = self.shared.options.control.clone() else { return End::Plain };
+        if !self.flush().await {
+            return End::Plain;
+        }
+        let Ok(stream) = control::connect(&path).await else {
+            return self.refuse(head.route, 503, "the control plane is not there yet, or no more").await;
+        };
+        self.watch.enter(Phase::Calls);
+        self.watch.worker.count_request(head.route, 200);
+        let request = self.input.split_off(self.start);
+        control::hand_over(&mut self.stream, stream, &request, head.len, self.origin, &self.shared).await;
+        End::Plain
     }
 
     /// Tells a client what was wrong before it has sent all of it.

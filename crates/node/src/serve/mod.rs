@@ -8,6 +8,7 @@ mod authorize;
 mod check;
 mod chunked;
 mod connection;
+mod control;
 mod credentials_json;
 mod date;
 mod descriptors_json;
@@ -58,6 +59,8 @@ pub struct Options {
     pub uds: Option<PathBuf>,
     /// `HOST:PORT` for health and metrics, which are then told nowhere else.
     pub admin: Option<String>,
+    /// The Unix socket of a control plane whose requests come in here as well: at the admin door where there is one.
+    pub control: Option<PathBuf>,
     /// TLS on all TCP doors.
     pub tls: Option<TlsFiles>,
     pub admin_tls: AdminTls,
@@ -82,6 +85,7 @@ impl Default for Options {
             grpc: None,
             uds: None,
             admin: None,
+            control: None,
             tls: None,
             admin_tls: AdminTls::On,
             headers: HeaderOptions::default(),

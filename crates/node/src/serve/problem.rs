@@ -44,6 +44,7 @@ fn title(status: u16) -> &'static str {
         405 => "Method not allowed",
         413 => "Body too large",
         431 => "Headers too large",
+        503 => "Service unavailable",
         _ => "Internal error",
     }
 }

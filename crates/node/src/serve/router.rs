@@ -19,12 +19,14 @@ pub(crate) enum Route {
     Healthz,
     Readyz,
     Metrics,
+    /// The control plane's, where there is one.
+    Control,
     /// Anything else.
     Unknown,
 }
 
 impl Route {
-    pub const ALL: [Route; 9] = [
+    pub const ALL: [Route; 10] = [
         Route::Check,
         Route::Checks,
         Route::Limit,
@@ -33,6 +35,7 @@ impl Route {
         Route::Healthz,
         Route::Readyz,
         Route::Metrics,
+        Route::Control,
         Route::Unknown,
     ];
 
@@ -47,6 +50,7 @@ impl Route {
             "/healthz" => Route::Healthz,
             "/readyz" => Route::Readyz,
             "/metrics" => Route::Metrics,
+            _ if CONTROL_PREFIXES.iter().any(|prefix| path.starts_with(prefix)) => Route::Control,
             _ => Route::Unknown,
         }
     }
@@ -62,6 +66,7 @@ impl Route {
             Route::Healthz => "/healthz",
             Route::Readyz => "/readyz",
             Route::Metrics => "/metrics",
+            Route::Control => "control",
             Route::Unknown => "other",
         }
     }
@@ -80,11 +85,13 @@ impl Route {
             Route::Healthz | Route::Readyz | Route::Metrics => "GET, HEAD",
             // Whatever method the proxy asks with.
             Route::Authorize => ANY_METHOD,
-            Route::Unknown => "",
+            Route::Control | Route::Unknown => "",
         }
     }
 }
 
+/// What the control plane answers.
+const CONTROL_PREFIXES: [&str; 2] = ["/api/", "/feed/"];
 /// What a route that answers every method says it allows.
 const ANY_METHOD: &str = "GET, POST";
 
@@ -188,15 +195,21 @@ fn routed(shared: &Shared, asked: &Asked<'_>, out: &mut Vec<u8>) -> Result<Reply
         Route::Empty | Route::Healthz => Ok(Reply::ok(Kind::Nothing)),
         Route::Readyz => Ok(health::ready(shared, out)),
         Route::Metrics => Ok(metrics::metrics(shared, out)),
-        Route::Unknown => Err(unknown()),
+        Route::Control | Route::Unknown => Err(unknown()),
     }
 }
 
 /// Health and metrics are told at the admin door where there is one, and there nothing else is.
 #[inline]
 fn is_elsewhere(shared: &Shared, asked: &Asked<'_>) -> bool {
-    let is_admin_route = matches!(asked.route, Route::Healthz | Route::Readyz | Route::Metrics);
+    let is_admin_route = matches!(asked.route, Route::Healthz | Route::Readyz | Route::Metrics | Route::Control);
     shared.has_admin && asked.route != Route::Unknown && is_admin_route != asked.origin.is_admin
+}
+
+/// Whether a request is for the control plane, and this is a door that it stands behind.
+#[inline]
+pub(crate) fn is_for_control(shared: &Shared, route: Route, origin: Origin) -> bool {
+    route == Route::Control && shared.options.control.is_some() && (!shared.has_admin || origin.is_admin)
 }
 
 #[cold]
@@ -213,7 +226,7 @@ fn elsewhere(asked: &Asked<'_>) -> Problem {
 fn unknown() -> Problem {
     let known: Vec<String> = Route::ALL
         .iter()
-        .filter(|route| !matches!(route, Route::Unknown | Route::Empty))
+        .filter(|route| !matches!(route, Route::Unknown | Route::Empty | Route::Control))
         .map(|route| format!("{} {}", route.allow().split(',').next().unwrap_or_default(), route.name()))
         .collect();
     Problem::new(404, format!("there is nothing here; try {}", known.join(", ")))
