@@ -20,7 +20,8 @@ STORE_BENCHES = (
 )
 NODE_BENCHES = ("rls_cpu", "rls_ratelimit", "rls_gubernator", "socket_check", "identity", "node_memory")
 WEB_BENCHES = ("asgi_memory", "asgi_store", "flask_memory")
-BENCHES = IN_MEMORY_BENCHES + STORE_BENCHES + NODE_BENCHES + WEB_BENCHES
+CONTROL_BENCHES = ("control_propagation", "control_burst", "control_start", "control_bulk")
+BENCHES = IN_MEMORY_BENCHES + STORE_BENCHES + NODE_BENCHES + WEB_BENCHES + CONTROL_BENCHES
 OTHER_CORES_MAX = 0.05
 
 

@@ -62,7 +62,7 @@ def headgate_server() -> Iterator[Running]:
     OUT.mkdir(exist_ok=True)
     rules, port = OUT / "five-limits.json", _free_port()
     rules.write_text(json.dumps({"rules": five_limit_rules()}))
-    command = [str(Path(sys.executable).with_name("headgate")), "serve", "--threads", "1"]
+    command = [str(Path(sys.executable).with_name("headgate")), "serve", "--database", "", "--threads", "1"]
     command += ["--listen", f"127.0.0.1:{port}", "--rules", str(rules)]
     with (OUT / "server.log").open("w") as log:
         process = subprocess.Popen(command, cwd=REPOSITORY, stdout=log, stderr=log, text=True)

@@ -370,6 +370,9 @@ class Applied:
     @property
     def refused(self) -> list[tuple[str, str, str]]:
         """(kind, id, why) of entries that could not be taken, the first hundred; what they were before stays."""
+    @property
+    def is_full(self) -> bool:
+        """Whether some were refused for want of room. Rules that are gone may take some still; a snapshot makes room."""
 
 @final
 class Mailbox:

@@ -8,6 +8,7 @@
     │   └── SettingsError                 flags, environment or headgate.toml; lists every mistake
     ├── StoreError                        a store's server refused us: password, protocol, version
     ├── StorageDown                       the control plane's database does not answer
+    ├── BrokerDown                        a region's broker does not answer, or refuses us
     ├── FeedError                         what a node was sent is damaged, forged, or does not follow what it has
     └── RateLimited                       a function behind `Limiter.limit` was refused; carries the decision
 
@@ -101,6 +102,15 @@ class StoreError(HeadgateError):
 
 class StorageDown(HeadgateError):
     """The control plane's database does not answer, or not in time. Nodes go on without it."""
+
+
+class OutcomeUnknown(StorageDown):
+    """The database went away while a change was being committed: it may have been made."""
+
+
+class BrokerDown(HeadgateError):
+    """A region's broker does not answer, or refuses us: a wrong password, no memory left, a replica. Nodes go on with
+    the rules they have."""
 
 
 class FeedError(HeadgateError):

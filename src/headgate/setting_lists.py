@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import re
 
+_BROKER_SCHEMES = ("redis://", "rediss://", "unix://")
+_REGION_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
 
 
@@ -35,3 +37,27 @@ def header_name(raw: object) -> str:
     if not _HEADER_NAME.match(value):
         raise ValueError("expected the name of a header, such as X-API-Key")
     return value
+
+
+def regions(raw: object) -> str | None:
+    """NAME=URL by comma; a table in TOML as well."""
+    if isinstance(raw, dict):
+        raw = [f"{name}={url}" for name, url in raw.items()]
+    value = optional_texts(raw)
+    by_region(value)
+    return value
+
+
+def by_region(value: str | None) -> dict[str, str]:
+    """Raises ValueError for what is no list of regions."""
+    found: dict[str, str] = {}
+    for part in split(value):
+        name, equals, url = part.partition("=")
+        if not equals or not _REGION_NAME.match(name) or not url.startswith(_BROKER_SCHEMES):
+            raise ValueError(
+                "expected NAME=redis://HOST:PORT by comma, such as eu=redis://10.0.0.1,us=redis://10.1.0.1"
+            )
+        if name in found:
+            raise ValueError(f"expected each region once; {name} is there twice")
+        found[name] = url
+    return found

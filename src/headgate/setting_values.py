@@ -39,6 +39,13 @@ def address(raw: object) -> str | None:
     return value
 
 
+def needed_address(raw: object) -> str:
+    value = address(raw)
+    if value is None:
+        raise ValueError("expected HOST:PORT, such as 127.0.0.1:8090")
+    return value
+
+
 def choice(*words: str) -> Reader[str]:
     def read(raw: object) -> str:
         word = raw.strip().lower() if isinstance(raw, str) else raw

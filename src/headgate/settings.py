@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from headgate import setting_lists as lists
 from headgate import setting_values as values
 from headgate.errors import SettingsError
+from headgate.feed.places import is_feed
 from headgate.identity import API_KEY_HEADER, CACHE_TOKENS, LEEWAY_S, TRUSTED_PROXIES, UNVERIFIED
 
 T = TypeVar("T")
@@ -26,6 +27,11 @@ T = TypeVar("T")
 PREFIX = "HEADGATE_"
 CONFIG_VARIABLE = "HEADGATE_CONFIG"
 CONFIG_FILE = "headgate.toml"
+# Of those who ask a control plane; a node reads none of them, and its own settings know none of these names.
+CONTROL_URL_VARIABLE = "HEADGATE_CONTROL_URL"
+TOKEN_VARIABLE = "HEADGATE_TOKEN"
+TOKEN_FILE_VARIABLE = "HEADGATE_TOKEN_FILE"
+ASKING_VARIABLES = (CONTROL_URL_VARIABLE, TOKEN_VARIABLE, TOKEN_FILE_VARIABLE)
 CONFIG_BYTES_MAX = 1024 * 1024
 _DEFAULT_LISTEN: str | None = "127.0.0.1:8080"
 # Kubernetes gives these to every pod beside a service called `headgate`; they are not typing mistakes.
@@ -73,8 +79,38 @@ class Settings:
     )
     rules: str | None = _setting(
         None,
-        "Rules file: YAML, JSON, or JSON Lines in bulk. Default: the starter rules",
+        "Rules file: YAML, JSON, or JSON Lines in bulk. Of a node also where a control plane's rules come from: "
+        "redis://, https://, postgresql://, sqlite:///, FILE.hgs; several by comma, best first. "
+        "Default: the starter rules",
         values.optional_text,
+    )
+    database: str | None = _setting(
+        None,
+        "The control plane's database: postgresql://… or sqlite:///FILE; empty for no control plane. "
+        "Default of `headgate serve`: sqlite:///headgate.db",
+        values.optional_text,
+    )
+    control: str = _setting("127.0.0.1:8090", "HOST:PORT that `headgate control` answers on", values.needed_address)
+    regions: str | None = _setting(
+        None,
+        "Brokers that changes are published to, NAME=redis://HOST:PORT by comma, one a region",
+        lists.regions,
+    )
+    feed_key_file: str | None = _setting(
+        None,
+        "File with the key that authenticates what a control plane sends: the same for all, at least 32 bytes",
+        values.optional_text,
+    )
+    feed_poll_s: float = _setting(
+        30.0, "Seconds between looks at the database, for a node that polls it", values.seconds(0.1, 3600)
+    )
+    feed_snapshot: str | None = _switchable(
+        "headgate.hgs",
+        "File that a node keeps a control plane's rules in, for a start with everything else away; empty for none",
+        values.optional_text,
+    )
+    node_id: str | None = _setting(
+        None, "What this node is called in the fleet. Default: the host's name and a random part", values.optional_text
     )
     store: str = _setting(
         "memory://",
@@ -279,7 +315,10 @@ def _contradictions(chosen: Mapping[str, Any]) -> Iterable[str]:
         yield "tls_cert and tls_key go together: give both or neither"
     if chosen.get("tls_client_ca") and not has_cert:
         yield "tls_client_ca asks clients for certificates over TLS, which needs tls_cert and tls_key"
-    if bool(chosen.get("api_keys")) != bool(chosen.get("api_key_secret_file")):
+    has_keys, has_secret = bool(chosen.get("api_keys")), bool(chosen.get("api_key_secret_file"))
+    # A control plane sends the keys themselves.
+    is_sent = bool(chosen.get("database")) or is_feed(chosen.get("rules") or "")
+    if has_keys != has_secret and not (has_secret and is_sent):
         yield "api_keys and api_key_secret_file go together: give both or neither"
 
 
@@ -308,7 +347,8 @@ def _read_config(config: str | None, folder: str | os.PathLike[str], problems: l
 
 
 def _strangers(environ: Mapping[str, str], items: Mapping[str, SettingItem]) -> Iterable[str]:
-    known = {item.variable for item in items.values()} | {CONFIG_VARIABLE}
+    known = {item.variable for item in items.values()}
+    known |= {CONFIG_VARIABLE, *ASKING_VARIABLES}
     for variable in sorted(environ):
         if variable.startswith(PREFIX) and variable not in known and not _FOREIGN_VARIABLE.match(variable):
             yield f"environment {variable}: no such setting{_did_you_mean(variable, known)}"

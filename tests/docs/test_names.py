@@ -13,7 +13,7 @@ import typer.main
 from headgate.cli import app
 from headgate.middleware import Passage
 from headgate.middleware.flask import Headgate
-from headgate.settings import setting_items
+from headgate.settings import ASKING_VARIABLES, CONFIG_VARIABLE, setting_items
 from tests.docs.markdown import Page
 from tests.docs.pages import DOCS, ROOT, WRITTEN
 from tests.docs.test_cli_docs import EXISTING
@@ -60,7 +60,7 @@ def test_every_header_that_the_engine_or_a_node_can_send_is_documented_and_no_ot
 
 def test_every_name_of_the_package_that_a_page_gives_exists() -> None:
     package = griffe.load("headgate", search_paths=[ROOT / "src"], allow_inspection=False)
-    files = ("headgate.toml", "headgate.sock", "headgate.conf", "headgate.md")
+    files = {f"headgate.{name}" for name in ("toml", "sock", "conf", "md", "hgs", "db", "db.secret")}
     # What examples call Flask's extension, and Django's requests their passage.
     members = {f"headgate.{name}" for kind in (Headgate, Passage) for name in dir(kind)}
     missing = []
@@ -73,23 +73,40 @@ def test_every_name_of_the_package_that_a_page_gives_exists() -> None:
     assert missing == []
 
 
+def control_metrics() -> dict[str, str]:
+    """Those of a control plane, each with its kind."""
+    text = (ROOT / "src" / "headgate" / "control" / "api" / "metrics.py").read_text(encoding="utf-8")
+    return dict(re.findall(r'_metric\(\s*"(\w+)",\s*"(\w+)"', text))
+
+
+def test_every_metric_of_a_control_plane_is_documented_with_its_kind() -> None:
+    rows = DOCS["api"].section("Health and metrics").rows()
+    assert {row[0].strip("`"): row[1] for row in rows} == control_metrics()
+
+
 def test_every_metric_that_a_page_names_exists() -> None:
     existing = set(DOCS["http"].section("Metrics").codes()) | {"headgate_limit"}  # A view's, for the throttle.
+    existing |= set(DOCS["api"].section("Health and metrics").codes())
+    existing |= {"headgate_backup"}  # What a backup's first line begins with.
+    existing |= set(control_metrics())
     assert [(page, name) for page, name in mentioned(r"(?<!@)\bheadgate_[a-z_]+\b") if name not in existing] == []
 
 
 def test_every_variable_that_a_page_names_exists() -> None:
-    existing = {item.variable for item in setting_items()} | {"HEADGATE_CONFIG"}
+    existing = {item.variable for item in setting_items()} | {CONFIG_VARIABLE, *ASKING_VARIABLES}
     assert [(page, name) for page, name in mentioned(r"\bHEADGATE_[A-Z0-9_]*[A-Z0-9]\b") if name not in existing] == []
 
 
 def test_every_flag_that_the_prose_names_exists() -> None:
     commands = [*EXISTING.values(), typer.main.get_command(app)]
-    existing = {flag for command in commands for item in command.params for flag in item.opts} | {"--help"}
+    existing = {flag for command in commands for item in command.params for flag in (*item.opts, *item.secondary_opts)}
+    existing |= {"--help"}
     existing |= {item.flag for item in setting_items()}
     # Of `python -m bench` and `curl`.
     elsewhere = {"--write-docs", "--list", "--quick"}
-    named = {(page.path.stem, code.split()[0].rstrip(",")) for page in WRITTEN for code in codes(page)}
+    named = {
+        (page.path.stem, code.split()[0].rstrip(",").partition("=")[0]) for page in WRITTEN for code in codes(page)
+    }
     flags = {(page, flag) for page, flag in named if flag.startswith("--")}
     assert {(page, flag) for page, flag in flags if flag not in existing | elsewhere} == set()
 
@@ -122,7 +139,7 @@ def test_what_is_said_not_to_be_there_yet_is_not_there() -> None:
 
 def test_no_page_says_of_what_exists_that_it_is_not_yet_available() -> None:
     """Only these are still to come; whoever builds one takes its line away here and there."""
-    to_come = ("control", "queue", "precision", "lease")
+    to_come = ("explain", "queue", "precision", "lease")
     stale = re.compile(r"[^.\n]*(?:[Nn]ot\W{1,4}yet(?:\W+available|\W+there|:)|does not \w+ \w+ yet)[^.]*", re.DOTALL)
     for page in [*WRITTEN, Page(ROOT / "CHANGELOG.md")]:
         prose = "\n".join("\n".join(section.prose) for section in page.sections)

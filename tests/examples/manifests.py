@@ -49,6 +49,11 @@ class Pod:
         return {port["name"]: port["containerPort"] for port in ports}
 
     @property
+    def claims(self) -> set[str]:
+        """The volumes of its own that each pod is given."""
+        return {claim["metadata"]["name"] for claim in self.owner.body["spec"].get("volumeClaimTemplates", [])}
+
+    @property
     def headgate(self) -> dict[str, Any] | None:
         return next((container for container in self.containers if container["name"] == "headgate"), None)
 

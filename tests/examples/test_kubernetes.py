@@ -43,7 +43,7 @@ def test_the_validator_would_find_a_misspelled_field() -> None:
 
 @pytest.mark.parametrize("pod", pods(), ids=str)
 def test_a_pod_has_the_volumes_and_the_ports_its_containers_name(pod: Pod) -> None:
-    volumes = {volume["name"] for volume in pod.spec.get("volumes", [])}
+    volumes = {volume["name"] for volume in pod.spec.get("volumes", [])} | pod.claims
     for container in pod.containers:
         assert {mount["name"] for mount in container.get("volumeMounts", [])} <= volumes
         probed = [container[probe] for probe in PROBES if probe in container]

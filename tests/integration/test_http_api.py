@@ -188,7 +188,7 @@ def test_readiness_tells_the_rules_and_the_last_error(node: Node) -> None:
     before = client.get("/readyz")
     assert (before.status_code, before.headers["content-type"]) == (200, "application/json")
     version = node.engine.rules_version()
-    well = {"rules_error": None, "tls_error": None, "identity_error": None, "store": None}
+    well = {"rules_error": None, "tls_error": None, "identity_error": None, "feed": None, "store": None}
     assert before.json() == {"ready": True, "rules": 3, "rules_version": version} | well
     node.server.set_rules_error('rules.yaml:5: "often" \n is no limit\\')
     broken = client.get("/readyz")

@@ -133,7 +133,7 @@ def test_the_log_says_where_it_answers_with_how_many_rules_and_how_to_try_it(sta
     event = node.event("headgate is answering")
     assert event is not None
     assert event["http"] == addresses[0]
-    assert (event["rules"], event["rules_file"]) == (1, str(rules))
+    assert (event["rules"], event["rules_from"]) == (1, str(rules))
     assert f"curl -s http://{addresses[0]}/v1/check" in event["try_it"]
 
 

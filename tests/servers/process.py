@@ -20,7 +20,11 @@ class Process:
     """A process in a session of its own, with its output in a file: Ctrl-C reaches the tests and not the server."""
 
     def __init__(
-        self, command: Sequence[str | Path], folder: Path, environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str | Path],
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        user: int | None = None,
     ) -> None:
         self._folder = folder
         self._log = folder / "server.log"
@@ -35,6 +39,10 @@ class Process:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                # A server that refuses to run as root is given another user, and none of our groups.
+                user=user,
+                group=user,
+                extra_groups=None if user is None else [],
             )
         _living.add(self)
         _reaper.tell(f"+{self.pid} {folder}")

@@ -108,8 +108,10 @@ def test_a_full_server_refuses_writes_or_forgets_as_its_policy_says() -> None:
         assert server.client().config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
 
 
+# Tests that run in the background of a shell are deaf to SIGINT, and so is what they start unless it says otherwise.
 STARTS_ONE = """
-import time
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from tests.servers.server import Server
 server = Server()
 print(server.port, server.folder, flush=True)

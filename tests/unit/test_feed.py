@@ -284,6 +284,16 @@ class TestKeys:
         assert limiter.identify(api_key="hgk_k2").error == "the API key is not known"
         assert limiter.identify(api_key="hgk_k3").org == "acme"
 
+    def test_a_key_that_was_revoked_has_ended_whatever_the_clock_says(self, tmp_path: Path) -> None:
+        """When it was is told by the control plane's clock, which may be ahead of the node's."""
+        limiter = Limiter()
+        limiter.take_keys_from_feed(self.SECRET)
+        ahead = self.key("k1", revoked="2999-01-01T00:00:00Z", revoked_by="me")
+        limiter.apply_snapshot(snapshot(tmp_path / "s.hgs", at(1), ahead, self.key("k2")), KEY)
+        assert limiter.identify(api_key="hgk_k1").error == "the API key was revoked"
+        limiter.apply_delta(delta(1, 2, self.key("k2", revoked="2999-01-01T00:00:00Z")), KEY)
+        assert limiter.identify(api_key="hgk_k2").error == "the API key was revoked"
+
     def test_used_keys_are_told_once(self, tmp_path: Path) -> None:
         limiter = Limiter()
         limiter.take_keys_from_feed(self.SECRET)

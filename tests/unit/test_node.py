@@ -10,7 +10,7 @@ import pytest
 
 from headgate import Limiter, RulesFileError
 from headgate.node import process
-from headgate.node.signals import SignalQueue
+from headgate.running.signals import SignalQueue
 from headgate.settings import Settings
 from headgate.upkeep.rules_file import STARTER_FILE, Outcome, RulesFile
 

@@ -10,7 +10,7 @@ use crate::identity::{ApiKeys, Identity, Shown, Tokens, identify, ways};
 use crate::mailbox::Mailbox;
 use crate::quotas::{Cost, Quotas, algorithm, quotas};
 use crate::stats::stats;
-use crate::store::{MEMORY_STORE, open_store};
+use crate::store::{MEMORY_STORE, open_store, tell_events};
 use headgate_core::facts::FACT_BYTES_MAX;
 use headgate_core::rule::{OnStoreFailure, Principal};
 use headgate_core::rule_document::{Mistake, read_document, read_override, read_rule};
@@ -85,15 +85,6 @@ impl PyEngine {
         if self.inner.events.has_untold() {
             tell_events(py, &self.inner);
         }
-    }
-}
-
-#[cold]
-fn tell_events(py: Python<'_>, engine: &Engine) {
-    let events: Vec<String> = engine.events.untold().iter().map(event_json).collect();
-    let log = || py.import("headgate.store_events")?.call_method1("log", (format!("[{}]", events.join(",")),));
-    if let Err(error) = log() {
-        error.write_unraisable(py, None);
     }
 }
 

@@ -36,6 +36,11 @@ impl Applied {
         self.inner.refused.iter().map(|one| (one.kind, one.id.as_str(), one.message.as_str())).collect()
     }
 
+    #[getter]
+    fn is_full(&self) -> bool {
+        self.inner.is_full
+    }
+
     fn __repr__(&self) -> String {
         let (position, entries, refused) = (self.inner.position, self.inner.entries, self.inner.refused.len());
         format!("Applied(position={position}, entries={entries}, refused={refused})")

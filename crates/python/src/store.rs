@@ -1,8 +1,9 @@
-//! Opening the store a URL names.
+//! Opening the store a URL names, and telling what happens to it.
 
-use headgate_node::Clock;
 use headgate_node::events::Events;
+use headgate_node::status_json::event_json;
 use headgate_node::store::remote::{OpenError, Options, RemoteStore};
+use headgate_node::{Clock, Engine};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -40,4 +41,14 @@ pub fn open_store(
 fn raise(py: Python<'_>, class: &str, message: String) -> PyErr {
     let made = py.import("headgate.errors").and_then(|errors| errors.getattr(class)?.call1((message,)));
     made.map_or_else(|error| error, PyErr::from_value)
+}
+
+/// Logs what happened to the store since the last time.
+#[cold]
+pub fn tell_events(py: Python<'_>, engine: &Engine) {
+    let events: Vec<String> = engine.events.untold().iter().map(event_json).collect();
+    let log = || py.import("headgate.store_events")?.call_method1("log", (format!("[{}]", events.join(",")),));
+    if let Err(error) = log() {
+        error.write_unraisable(py, None);
+    }
 }

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import typer
 
-from headgate.errors import ConfigError, StoreError
+from headgate.cli.control_errors import ControlRefused
+from headgate.errors import ConfigError, HeadgateError, StoreError
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
@@ -21,9 +22,24 @@ def reported() -> Iterator[None]:
     except ConfigError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(EXIT_USAGE) from None
+    except ControlRefused as error:
+        typer.echo(f"headgate: {error}", err=True)
+        raise typer.Exit(EXIT_USAGE if error.is_mistake else EXIT_REFUSED) from None
     except StoreError as error:
         typer.echo(f"headgate: store: {error}", err=True)
         raise typer.Exit(EXIT_REFUSED) from None
-    except OSError as error:
+    except (HeadgateError, OSError) as error:
         typer.echo(f"headgate: {error}", err=True)
         raise typer.Exit(EXIT_REFUSED) from None
+
+
+@contextlib.contextmanager
+def needs_control() -> Iterator[None]:
+    """Says what to install where a package of the control plane is missing."""
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").startswith("headgate"):
+            raise
+        typer.echo(f"headgate: this needs what `pip install headgate[control]` brings ({error.name})", err=True)
+        raise typer.Exit(EXIT_USAGE) from None

@@ -1,174 +1,246 @@
-"""`headgate keys …`."""
+"""`headgate keys …`: in a file when one is named, else of the control plane."""
 
 from __future__ import annotations
 
-import getpass
-import hashlib
-import hmac
 import json
 import os
-import re
-import secrets
-import string
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
+from headgate.cli import keys_in_file, times
+from headgate.cli.asking import (
+    ControlOption,
+    DryRunOption,
+    JsonOption,
+    TokenFileOption,
+    WaitingCommand,
+    WaitOption,
+    WhyOption,
+    asked_with,
+    is_named,
+)
+from headgate.cli.control_client import path_of
 from headgate.cli.errors import reported
+from headgate.cli.rules_read import LimitOption
+from headgate.cli.shown import LIMIT_DEFAULT, show_list, show_table, text
 from headgate.errors import ConfigError
-from headgate.model.keys_file import KeysFile
 
-app = typer.Typer(help="API keys as a file.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="API keys, of a control plane or in a file.", no_args_is_help=True, rich_markup_mode=None)
 
-_LETTERS = string.ascii_lowercase + string.digits
-_SECRET_LETTERS = string.ascii_letters + string.digits
-_ID_CHARS = 12
-# 43 of 62 letters: 256 bits.
-_SECRET_CHARS = 43
-_SECRET_FILE_BYTES = 32
-_SECRET_BYTES_MIN = 32
+FileOption = Annotated[
+    str | None,
+    typer.Option("--file", metavar="FILE", help="Keys in a file (YAML, JSON, JSON Lines), not of the control plane"),
+]
+SecretFileOption = Annotated[
+    str,
+    typer.Option("--secret-file", metavar="FILE", help="With --file: what hashes are made with; made if not there"),
+]
+KeyArgument = Annotated[str, typer.Argument(metavar="ID", help="As `headgate keys list` shows it")]
+_COLUMNS = ("id", "name", "user", "org", "tier")
 
-FileOption = Annotated[str, typer.Option("--file", metavar="FILE", help="The keys: YAML, JSON or JSON Lines")]
 
-
-@app.command("create")
+@app.command("create", cls=WaitingCommand)
 def create(
-    file: FileOption = "keys.yaml",
-    secret_file: Annotated[
-        str, typer.Option("--secret-file", metavar="FILE", help="What hashes are made with; made if it is not there")
-    ] = "keys.secret",
+    file: FileOption = None,
+    secret_file: SecretFileOption = keys_in_file.DEFAULT_SECRET_FILE,
     user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Whose key it is")] = None,
     tier: Annotated[str | None, typer.Option("--tier", metavar="NAME", help="The tier it gives")] = None,
     org: Annotated[str | None, typer.Option("--org", metavar="ID")] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="What people call it")] = None,
+    limit: Annotated[
+        list[str] | None, typer.Option("--limit", metavar="LIMIT", help="Its own: 100/minute; not with --file")
+    ] = None,
     expires: Annotated[
         str | None, typer.Option("--expires", metavar="WHEN", help="2027-01-31, 2027-01-31T12:00:00Z, or 90d")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines")] = False,
+    control: ControlOption = None,
+    token_file: TokenFileOption = None,
+    as_json: JsonOption = False,
+    why: WhyOption = None,
+    dry_run: DryRunOption = False,
+    wait: WaitOption = None,
 ) -> None:
-    """Make an API key. Its value is printed once, here; the file gets its hash and whose it is.
+    """Make an API key. Its value is printed once, here; what is kept is its hash and whose it is.
 
     \b
     Example:
+      headgate keys create --user 42 --tier pro
       headgate keys create --file keys.yaml --secret-file keys.secret --user 42 --tier pro
     """
-    with reported():
-        key_id = _letter() + "".join(secrets.choice(_LETTERS) for _ in range(_ID_CHARS - 1))
-        value = f"hgk_{key_id}_" + "".join(secrets.choice(_SECRET_LETTERS) for _ in range(_SECRET_CHARS))
-        given = {"name": name, "user": user, "tier": tier, "org": org}
-        entry: dict[str, Any] = {"id": key_id} | {field: text for field, text in given.items() if text is not None}
-        entry["created"] = _written(datetime.now(UTC))
-        if expires is not None:
-            entry["expires"] = _written(_when(expires))
-        entry["hash"] = hmac.new(_secret(secret_file), value.encode(), hashlib.sha256).hexdigest()
-        KeysFile(file).add(entry)
-    if as_json:
-        typer.echo(json.dumps({"id": key_id, "key": value, "file": file}))
+    given: dict[str, Any] = {"name": name, "user": user, "tier": tier, "org": org}
+    chosen = _file(file, control, token_file, makes=True)
+    if chosen is not None:
+        with reported():
+            _control_only(why=why, wait=wait, dry_run=dry_run, limit=limit)
+            key_id, value = keys_in_file.create(chosen, secret_file, given, expires)
+        _print_new({"id": key_id, "key": value, "file": chosen}, as_json, f"is in {chosen}")
         return
-    typer.echo(value)
-    typer.echo(f"key {key_id} is in {file}; its value is shown here once and kept nowhere", err=True)
+    with asked_with(control, token_file, as_json, why, dry_run, wait) as asked:
+        body = {field: text for field, text in given.items() if text is not None}
+        if expires is not None:
+            body["expires"] = times.written(times.when(expires, "--expires"))
+        if limit:
+            body["limit"] = limit[0] if len(limit) == 1 else limit
+        answer = asked.change("POST", "/keys", body)
+        if not dry_run and not as_json:
+            typer.echo(answer.body["key"])
+        asked.done(answer, _kept(answer.body), answer.body)
 
 
 @app.command("list")
 def list_keys(
-    file: FileOption = "keys.yaml",
-    as_json: Annotated[bool, typer.Option("--json", help="For machines")] = False,
+    file: FileOption = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="ID")] = None,
+    org: Annotated[str | None, typer.Option("--org", metavar="ID")] = None,
+    tier: Annotated[str | None, typer.Option("--tier", metavar="NAME")] = None,
+    state: Annotated[str | None, typer.Option("--state", metavar="WORD", help="active, expired or revoked")] = None,
+    limit: LimitOption = LIMIT_DEFAULT,
+    control: ControlOption = None,
+    token_file: TokenFileOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show the keys of a file: whose they are, and which have ended.
+    """Show the keys: whose they are, and which have ended.
 
     \b
     Example:
+      headgate keys list --user 42
       headgate keys list --file keys.yaml
     """
-    with reported():
-        entries = KeysFile(file).entries()
-    shown = [{field: text for field, text in entry.items() if field != "hash"} for entry in entries]
-    if as_json:
-        typer.echo(json.dumps([entry | {"state": _state(entry)} for entry in shown], indent=2))
+    query = {"user": user, "org": org, "tier": tier, "state": state}
+    chosen = _file(file, control, token_file)
+    if chosen is not None:
+        with reported():
+            _control_only(**query)
+            entries = keys_in_file.listed(chosen)
+        if as_json:
+            typer.echo(json.dumps(entries, indent=2))
+        else:
+            show_table(
+                (*_COLUMNS, "state"), [[text(entry.get(at)) for at in (*_COLUMNS, "state")] for entry in entries]
+            )
         return
-    from headgate.cli.output import console, table
-
-    headings = ("id", "name", "user", "org", "tier", "state")
-    rows = [(*(str(entry.get(field) or "") for field in headings[:-1]), _state(entry)) for entry in shown]
-    console().print(table(headings, rows))
+    with asked_with(control, token_file, as_json) as asked:
+        show_list(asked, "/keys", (*_COLUMNS, "state", "last used"), _row, limit=limit, query=query)
 
 
-@app.command("revoke")
+@app.command("revoke", cls=WaitingCommand)
 def revoke(
-    key_id: Annotated[str, typer.Argument(metavar="ID", help="As `headgate keys list` shows it")],
-    file: FileOption = "keys.yaml",
-    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who revokes it; you unless given")] = None,
+    key_id: KeyArgument,
+    file: FileOption = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="NAME", help="With --file: who revokes it; you unless given")
+    ] = None,
+    control: ControlOption = None,
+    token_file: TokenFileOption = None,
+    as_json: JsonOption = False,
+    why: WhyOption = None,
+    dry_run: DryRunOption = False,
+    wait: WaitOption = None,
 ) -> None:
-    """End a key, from now on. A running node takes the change over by itself.
+    """End a key, from now on. Running nodes take the change over by themselves.
 
     \b
     Example:
+      headgate keys revoke k3v9x2m4q7wz --wait
       headgate keys revoke k3v9x2m4q7wz --file keys.yaml
     """
-    with reported():
-        keys = KeysFile(file)
-        known = next((entry for entry in keys.entries() if str(entry.get("id")) == key_id), None)
-        if known is not None and known.get("revoked"):
-            raise ConfigError(f"{file}: {key_id} was revoked already, {known['revoked']}")
-        keys.mark(key_id, {"revoked": _written(datetime.now(UTC)), "revoked_by": by or _me()})
-    typer.echo(f"key {key_id} is revoked in {file}")
+    chosen = _file(file, control, token_file)
+    if chosen is not None:
+        with reported():
+            _control_only(why=why, wait=wait, dry_run=dry_run)
+            keys_in_file.revoke(chosen, key_id, by)
+        if as_json:
+            typer.echo(json.dumps({"id": key_id, "revoked": True, "file": chosen}))
+        else:
+            typer.echo(f"key {key_id} is revoked in {chosen}")
+        return
+    with asked_with(control, token_file, as_json, why, dry_run, wait) as asked:
+        if by is not None:
+            raise ConfigError("--by is for files: the control plane knows you by your token")
+        answer = asked.change("POST", path_of("keys", key_id, verb="revoke"))
+        asked.done(answer, f"key {key_id} is revoked", answer.body)
 
 
-def _letter() -> str:
-    """Ids begin with a letter, so that nothing takes one for a number."""
-    return secrets.choice(string.ascii_lowercase)
+@app.command("rotate", cls=WaitingCommand)
+def rotate(
+    key_id: KeyArgument,
+    file: FileOption = None,
+    secret_file: SecretFileOption = keys_in_file.DEFAULT_SECRET_FILE,
+    grace: Annotated[
+        str | None,
+        typer.Option("--grace", metavar="TIME", help="The old one goes on for 24h; unless given, it ends now"),
+    ] = None,
+    control: ControlOption = None,
+    token_file: TokenFileOption = None,
+    as_json: JsonOption = False,
+    why: WhyOption = None,
+    dry_run: DryRunOption = False,
+    wait: WaitOption = None,
+) -> None:
+    """Make a new key in place of an old one, for the same owner. The value is printed once; the old key ends after the
+    grace.
+
+    \b
+    Example:
+      headgate keys rotate k3v9x2m4q7wz --grace 24h
+    """
+    chosen = _file(file, control, token_file)
+    if chosen is not None:
+        with reported():
+            _control_only(why=why, wait=wait, dry_run=dry_run)
+            grace_s = 0 if grace is None else times.seconds(grace, "--grace")
+            new_id, value = keys_in_file.rotate(chosen, secret_file, key_id, grace_s)
+        _print_new({"id": new_id, "key": value, "file": chosen}, as_json, f"is in {chosen}, in place of {key_id}")
+        return
+    with asked_with(control, token_file, as_json, why, dry_run, wait) as asked:
+        if grace is not None:
+            times.seconds(grace, "--grace")
+        body = {} if grace is None else {"grace": grace}
+        answer = asked.change("POST", path_of("keys", key_id, verb="rotate"), body)
+        if not dry_run and not as_json:
+            typer.echo(answer.body["key"])
+        asked.done(answer, _kept(answer.body), answer.body)
 
 
-def _me() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"
+def _file(file: str | None, control: str | None, token_file: str | None, *, makes: bool = False) -> str | None:
+    """The file that is meant, if it is a file. Where nothing speaks of a control plane, it is the one in this folder,
+    as it was before there were control planes."""
+    if file is not None:
+        if control is not None or token_file is not None:
+            with reported():
+                raise ConfigError(
+                    "--file is for keys in a file, --control and --token-file for those of a control plane"
+                )
+        return file
+    if is_named(control, token_file) or not (makes or os.path.exists(keys_in_file.DEFAULT_FILE)):
+        return None
+    typer.echo(
+        f"no control plane is named, so this is about {keys_in_file.DEFAULT_FILE}; for one give a token "
+        "(HEADGATE_TOKEN or --token-file FILE)",
+        err=True,
+    )
+    return keys_in_file.DEFAULT_FILE
 
 
-def _secret(path: str) -> bytes:
-    """The secret, made at the first key. It is readable by its owner only, from the first moment."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        from headgate.identity import read_secret
-
-        secret = read_secret(path)
-        if len(secret) < _SECRET_BYTES_MIN:
-            raise ConfigError(f"{path}: is too weak: {len(secret)} bytes, expected {_SECRET_BYTES_MIN}") from None
-        return secret
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        text = secrets.token_hex(_SECRET_FILE_BYTES)
-        file.write(text + "\n")
-    typer.echo(f"made {path}: nodes need it beside the keys, and nobody else does", err=True)
-    return text.encode()
+def _control_only(**flags: object) -> None:
+    given = ", ".join(f"--{name.replace('_', '-')}" for name, value in flags.items() if value)
+    if given:
+        raise ConfigError(f"{given}: only for keys of a control plane, not with a file")
 
 
-def _when(text: str) -> datetime:
-    days = re.fullmatch(r"([1-9][0-9]{0,4})d", text)
-    if days:
-        return datetime.now(UTC) + timedelta(days=int(days[1]))
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(f"--expires {text}: expected 2027-01-31, 2027-01-31T12:00:00Z, or 90d") from None
-    return when if when.tzinfo else when.replace(tzinfo=UTC)
+def _print_new(made: dict[str, str], as_json: bool, where: str) -> None:
+    if as_json:
+        typer.echo(json.dumps(made))
+        return
+    typer.echo(made["key"])
+    typer.echo(f"key {made['id']} {where}; its value is shown here once and kept nowhere", err=True)
 
 
-def _written(when: datetime) -> str:
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _kept(body: dict[str, Any]) -> str:
+    return f"key {body.get('id')}; its value is shown here once and kept nowhere"
 
 
-def _state(entry: dict[str, Any]) -> str:
-    now = _written(datetime.now(UTC))
-    if entry.get("revoked") and _iso(entry["revoked"]) <= now:
-        return f"revoked {entry['revoked']}" + (f" by {entry['revoked_by']}" if entry.get("revoked_by") else "")
-    if entry.get("expires"):
-        return f"{'expired' if _iso(entry['expires']) <= now else 'until'} {entry['expires']}"
-    return "in use"
-
-
-def _iso(text: object) -> str:
-    """A time of a file, in the one form that texts can be compared in."""
-    return _written(_when(str(text)))
+def _row(key: dict[str, Any]) -> tuple[str, ...]:
+    used = key.get("last_used") or (key.get("meta") or {}).get("last_used")
+    return (*(text(key.get(name)) for name in _COLUMNS), times.state(key), text(used))

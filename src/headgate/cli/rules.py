@@ -7,10 +7,26 @@ from typing import Annotated, Any
 
 import typer
 
+from headgate.cli import rules_apply, rules_change, rules_read
+from headgate.cli.asking import changing, reading
 from headgate.cli.errors import EXIT_USAGE
 from headgate.model import find_mistakes, schema_text
 
-app = typer.Typer(help="Rules as files.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Rules, of a control plane and as files.", no_args_is_help=True, rich_markup_mode=None)
+
+reading(app, "list")(rules_read.list_rules)
+reading(app, "show")(rules_read.show)
+changing(app, "apply")(rules_apply.apply)
+changing(app, "import")(rules_apply.import_file)
+reading(app, "export")(rules_read.export)
+reading(app, "diff")(rules_read.diff)
+reading(app, "history")(rules_read.history)
+changing(app, "rollback")(rules_change.rollback)
+changing(app, "delete")(rules_change.delete)
+changing(app, "enable")(rules_change.enable)
+changing(app, "disable")(rules_change.disable)
+changing(app, "shadow")(rules_change.shadow)
+changing(app, "enforce")(rules_change.enforce)
 
 
 @app.command("validate")

@@ -96,12 +96,7 @@ def encode_delta(key: bytes, since: Position, to: Position, at_us: int, entries:
 
 def decode_delta(key: bytes, raw: bytes) -> Delta:
     """Raises FeedError for what is damaged or not ours."""
-    if len(raw) < _DELTA_HEAD.size + MAC_BYTES or raw[:4] != DELTA_MAGIC:
-        raise FeedError("corrupt", "this is no delta")
-    _, epoch, since, to, at_us, count, deflated, length = _DELTA_HEAD.unpack_from(raw)
-    if len(raw) != _DELTA_HEAD.size + length + MAC_BYTES or length > DELTA_BYTES_MAX:
-        raise FeedError("corrupt", "a delta is cut short or too long")
-    _check_mac(key, raw, "a delta")
+    epoch, since, to, at_us, count, deflated = _delta_head(key, raw)
     body = raw[_DELTA_HEAD.size : -MAC_BYTES]
     if deflated:
         body = _inflate(body, DELTA_BYTES_MAX)
@@ -109,6 +104,21 @@ def decode_delta(key: bytes, raw: bytes) -> Delta:
     if len(entries) != count or since > to:
         raise FeedError("corrupt", "a delta does not hold what it says")
     return Delta(Position(epoch, since), Position(epoch, to), at_us, entries)
+
+
+def delta_reach(raw: bytes) -> tuple[Position, Position, int]:
+    """From where, to where, and when: of a delta's head, not verified. Raises FeedError for what is no delta."""
+    if len(raw) < _DELTA_HEAD.size + MAC_BYTES or raw[:4] != DELTA_MAGIC:
+        raise FeedError("corrupt", "this is no delta")
+    _, epoch, since, to, at_us, *_ = _DELTA_HEAD.unpack_from(raw)
+    return Position(epoch, since), Position(epoch, to), at_us
+
+
+def delta_span(key: bytes, raw: bytes) -> tuple[Position, Position]:
+    """`since` and `to` of a delta, verified, at no more than the price of its mac. Raises FeedError as
+    `decode_delta`."""
+    epoch, since, to, *_ = _delta_head(key, raw)
+    return Position(epoch, since), Position(epoch, to)
 
 
 def write_snapshot(file: BinaryIO, key: bytes, position: Position, at_us: int, entries: Iterable[Entry]) -> int:
@@ -175,6 +185,28 @@ def read_snapshot(file: BinaryIO, key: bytes) -> Iterator[Entry]:
         raise FeedError("forged", "a snapshot was damaged, or not made with this feed key")
     if said != count:
         raise FeedError("corrupt", "a snapshot does not hold what it says")
+
+
+def check_snapshot(file: BinaryIO, key: bytes) -> None:
+    """That a whole file is ours, without reading what it says. Raises FeedError."""
+    mac = hmac.new(check_key(key), digestmod=hashlib.sha256)
+    snapshot_position(kept := file.read(BLOCK_BYTES))
+    while more := file.read(BLOCK_BYTES):
+        mac.update(kept[:-MAC_BYTES])
+        kept = kept[-MAC_BYTES:] + more
+    mac.update(kept[:-MAC_BYTES])
+    if not hmac.compare_digest(kept[-MAC_BYTES:], mac.digest()):
+        raise FeedError("forged", "a snapshot was damaged, or not made with this feed key")
+
+
+def _delta_head(key: bytes, raw: bytes) -> tuple[int, int, int, int, int, int]:
+    if len(raw) < _DELTA_HEAD.size + MAC_BYTES or raw[:4] != DELTA_MAGIC:
+        raise FeedError("corrupt", "this is no delta")
+    _, epoch, since, to, at_us, count, deflated, length = _DELTA_HEAD.unpack_from(raw)
+    if len(raw) != _DELTA_HEAD.size + length + MAC_BYTES or length > DELTA_BYTES_MAX:
+        raise FeedError("corrupt", "a delta is cut short or too long")
+    _check_mac(key, raw, "a delta")
+    return epoch, since, to, at_us, count, deflated
 
 
 def _encode_entry(entry: Entry) -> bytes:

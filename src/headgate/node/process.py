@@ -12,14 +12,15 @@ import structlog
 
 import headgate._core as _core
 from headgate.limiter import Limiter
-from headgate.node import logs
-from headgate.node.chores import STOP_SIGNALS, Chore, do_chores
 from headgate.node.identity_files import IdentityFiles
-from headgate.node.signals import SignalQueue
+from headgate.node.rules_from import RulesFrom, rules_from
+from headgate.running import logs
+from headgate.running.chores import STOP_SIGNALS, Chore, do_chores
+from headgate.running.signals import SignalQueue
 from headgate.setting_values import without_password
 from headgate.settings import Settings
 from headgate.store_events import BAD_EVENTS
-from headgate.upkeep.rules_file import STARTER_FILE, RulesFile
+from headgate.upkeep.rules_file import STARTER_FILE
 from headgate.upkeep.watched_files import WatchedFiles
 
 _LOOK_EVERY_S = 1.0
@@ -27,36 +28,47 @@ _TRY_FACTS = '{"user": "42", "tier": "free", "path": "/api/v1/login", "method": 
 
 
 def run(settings: Settings, *, ready_file: str | None = None) -> int:
-    """Serve until told to stop; gives the exit code. Raises ConfigError for rules or settings that cannot be used and
+    """Serve until told to stop; gives the exit code. Raises HeadgateError for rules or settings that cannot be used and
     OSError for an address that cannot be bound, before anything is answered."""
+    log = configured_log(settings)
+    return answer(settings, rules_from(settings), log, ready_file=ready_file)
+
+
+def configured_log(settings: Settings) -> Any:
     logs.configure(settings.log_level, settings.log_format)
     log = structlog.get_logger("headgate")
     for warning in settings.warnings:
         log.warning("setting ignored", what=warning)
-    rules_path = settings.rules or str(STARTER_FILE)
+    return log
+
+
+def answer(
+    settings: Settings, rules: RulesFrom, log: Any, *, ready_file: str | None = None, control: str | None = None
+) -> int:
+    """A node by these rules. `control` is the Unix socket of a control plane that stands behind its door."""
     with SignalQueue(*STOP_SIGNALS, signal.SIGHUP).open() as signals:
         limiter = _limiter(settings)
-        rules_file = RulesFile(limiter, rules_path)
-        rules_file.load()
+        rules.load(limiter, log)
         certificate = WatchedFiles(*filter(None, (settings.tls_cert, settings.tls_key, settings.tls_client_ca)))
         certificate.remember()
         identity = IdentityFiles(limiter, settings, log)
         identity.load()
-        server = _server(settings, limiter)
+        server = _server(settings, limiter, control)
         server.start()
         limiter.store_status()  # Connects a shared store now and not at the first request.
-        _announce(log, settings, limiter, server, rules_path)
+        _announce(log, settings, limiter, server, rules)
         if ready_file is not None:
             _write_ready_file(ready_file, server)
         chores = [
             Chore(lambda _: _log_events(log, limiter), _LOOK_EVERY_S if limiter.is_shared else 0),
-            Chore(lambda asked: _look_at_rules(log, asked, rules_file, limiter, server), settings.rules_poll_s),
+            *rules.chores(limiter, server, log),
             Chore(identity.look, _LOOK_EVERY_S if identity.is_changing else 0),
         ]
         if certificate.paths:
             chores.append(Chore(lambda asked: _look_at_certificate(log, asked, certificate, server), _LOOK_EVERY_S))
         do_chores(signals, chores)
         identity.stop()
+        rules.stop()
         return _drain(log, server, settings.drain_timeout_s)
 
 
@@ -73,13 +85,14 @@ def _limiter(settings: Settings) -> Limiter:
     )
 
 
-def _server(settings: Settings, limiter: Limiter) -> _core.Server:
+def _server(settings: Settings, limiter: Limiter, control: str | None) -> _core.Server:
     return _core.Server(
         limiter,
         listen=settings.listen,
         grpc=settings.grpc,
         uds=settings.uds,
         admin=settings.admin,
+        control=control,
         tls_cert=settings.tls_cert,
         tls_key=settings.tls_key,
         tls_client_ca=settings.tls_client_ca,
@@ -95,18 +108,6 @@ def _server(settings: Settings, limiter: Limiter) -> _core.Server:
     )
 
 
-def _look_at_rules(log: Any, asked: bool, rules_file: RulesFile, limiter: Limiter, server: _core.Server) -> None:
-    outcome = rules_file.reload() if asked else rules_file.poll()
-    if outcome is None:
-        return
-    server.set_rules_error(outcome.error)
-    state = {"rules": limiter.rule_count(), "version": limiter.rules_version(), "file": rules_file.path}
-    if outcome.error is None:
-        log.info("rules reloaded", **state)
-    else:
-        log.error("rules refused; the old ones go on", error=outcome.error, **state)
-
-
 def _look_at_certificate(log: Any, asked: bool, files: WatchedFiles, server: _core.Server) -> None:
     if not files.changed() and not asked:
         return
@@ -117,15 +118,15 @@ def _look_at_certificate(log: Any, asked: bool, files: WatchedFiles, server: _co
         log.error("certificate refused; the old one goes on", error=error)
 
 
-def _announce(log: Any, settings: Settings, limiter: Limiter, server: _core.Server, rules_path: str) -> None:
-    if settings.rules is None:
-        log.info("no rules were given; using the starter rules", copy_from=rules_path, give="--rules FILE")
+def _announce(log: Any, settings: Settings, limiter: Limiter, server: _core.Server, rules: RulesFrom) -> None:
+    if rules.place == str(STARTER_FILE):
+        log.info("no rules were given; using the starter rules", copy_from=rules.place, give="--rules FILE")
     addresses = server.addresses()
     log.info(
         "headgate is answering",
         **addresses,
         rules=limiter.rule_count(),
-        rules_file=rules_path,
+        rules_from=rules.place,
         store=without_password(settings.store),
         try_it=_try_it(settings, addresses),
     )

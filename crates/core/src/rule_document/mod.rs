@@ -1,6 +1,7 @@
 //! Rule documents: JSON in, rules or a list of every mistake out.
 
 mod block_reader;
+mod plain;
 mod reader;
 mod rule_reader;
 
@@ -31,7 +32,7 @@ pub fn read_document(text: &str) -> Result<Document, Vec<Mistake>> {
 
 /// Reads one rule on its own.
 pub fn read_rule(text: &str) -> Result<Rule, Vec<Mistake>> {
-    read_one(text, rule_reader::rule)
+    plain::read_plain(text).map_or_else(|| read_one(text, rule_reader::rule), Ok)
 }
 
 /// Reads one override on its own.

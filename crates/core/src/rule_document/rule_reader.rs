@@ -14,9 +14,9 @@ use crate::rule_index::ALL_RULES;
 use crate::time_text::parse_rfc3339_us;
 use serde_json::{Map, Value};
 
-const NAME_BYTES_MAX: usize = 128;
+pub(super) const NAME_BYTES_MAX: usize = 128;
 const DESCRIPTION_BYTES_MAX: usize = 4_096;
-const PRIORITY_MAX: i64 = 1_000_000;
+pub(super) const PRIORITY_MAX: i64 = 1_000_000;
 /// Combinations of match values one rule may stand for.
 pub const COMBINATIONS_MAX: usize = 256;
 
@@ -189,11 +189,16 @@ fn rule_name(reader: &mut Reader<'_, '_>, value: &Value) -> Option<String> {
         reader.wrong("names that start with `override:` belong to overrides");
         return None;
     }
-    if name.starts_with("block:") || name == ALL_RULES {
+    if is_reserved(&name) {
         reader.wrong("names that start with `block:` belong to operators' blocks, and `*` stands for all rules");
         return None;
     }
     Some(name)
+}
+
+/// Whether a name belongs to something that is no rule of a file.
+pub(super) fn is_reserved(name: &str) -> bool {
+    ["override:", "override-block:", "block:"].iter().any(|prefix| name.starts_with(prefix)) || name == ALL_RULES
 }
 
 fn action(reader: &mut Reader<'_, '_>, value: &Value) -> Option<Action> {

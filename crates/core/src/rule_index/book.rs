@@ -121,6 +121,12 @@ impl RuleBook {
         Arc::new(self.set.clone())
     }
 
+    /// Makes room for so many rules to come.
+    pub fn reserve(&mut self, rules: usize) {
+        let (records, keyed) = (&self.set.records, &self.set.keyed);
+        self.names.reserve(rules, |id| keyed.text(NAME_DOMAIN, records.name(*id))[0]);
+    }
+
     /// Gives back what loading in bulk left unused.
     pub fn shrink(&mut self) {
         self.set.records.shrink();

@@ -1,6 +1,6 @@
 //! Taking over what was sent.
 
-use super::entries::{self, Change, understand};
+use super::entries::{self, Change, Full, understand};
 use super::frames::{Delta, Position, RawEntry, Snapshot, block_entries};
 use super::status::Changing;
 use super::{FeedError, FeedStatus};
@@ -10,10 +10,12 @@ use headgate_core::rule_index::RuleBook;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Sender, channel, sync_channel};
 
 /// Refusals that are told one by one; more are only counted.
 const REFUSED_MAX: usize = 100;
+/// Entries that room is made for at once.
+const ROOM_MAX: u64 = 10_000_000;
 /// Threads that read a large snapshot.
 const READERS_MAX: usize = 4;
 
@@ -25,6 +27,8 @@ pub struct Applied {
     pub entries: usize,
     /// Entries this node could not take; what they were before stays.
     pub refused: Vec<Refused>,
+    /// Some of them for want of room, which a snapshot may make.
+    pub is_full: bool,
 }
 
 #[derive(Debug)]
@@ -39,6 +43,11 @@ impl Applied {
         if self.refused.len() < REFUSED_MAX {
             self.refused.push(Refused { kind: entries::word(kind), id: id.into(), message });
         }
+    }
+
+    fn refuse_full(&mut self, kind: u8, full: Full) {
+        self.is_full = true;
+        self.refuse(kind, full.name.strip_prefix("block:").unwrap_or(&full.name), full.message);
     }
 }
 
@@ -77,10 +86,11 @@ impl Engine {
             entries.into_iter().map(|entry| (entry, understand(&entry))).collect();
         let mut keys = Vec::new();
         self.change_rules(|book| {
-            for (entry, change) in understood {
-                match change.and_then(|change| change.apply(book)) {
-                    Ok(key) => keys.extend(key),
-                    Err(message) => applied.refuse(entry.kind, entry.id, message),
+            for (entry, change) in &understood {
+                match change.as_ref().map(|change| change.apply(book)) {
+                    Ok(Ok(key)) => keys.extend(key.cloned()),
+                    Ok(Err(full)) => applied.refuse_full(entry.kind, full),
+                    Err(message) => applied.refuse(entry.kind, entry.id, message.clone()),
                 }
             }
         });
@@ -145,35 +155,52 @@ fn fill(
     let mut count = 0;
     std::thread::scope(|scope| {
         let (sender, receiver) = sync_channel(2 * readers);
-        for _ in 0..readers {
+        // What a snapshot says of itself is authentic, and bounded all the same.
+        book.reserve(snapshot.count.min(ROOM_MAX) as usize);
+        // What was put goes back to whoever read it: memory is freed by the thread that took it, which is much quicker.
+        let mut done: Vec<Sender<Vec<Understood>>> = Vec::new();
+        for reader in 0..readers {
             let (sender, next) = (sender.clone(), &next);
+            let (put, emptied) = channel::<Vec<Understood>>();
+            done.push(put);
             scope.spawn(move || {
                 while let Some(block) = snapshot.blocks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if sender.send(understand_block(block)).is_err() {
+                    emptied.try_iter().for_each(drop);
+                    if sender.send((reader, understand_block(block))).is_err() {
                         return; // Another block was broken.
                     }
                 }
+                drop(sender);
+                emptied.iter().for_each(drop);
             });
         }
         drop(sender);
-        for block in receiver {
-            for (kind, id, change) in block? {
-                count += 1;
-                let put = change.and_then(|change| change.apply(book));
-                let put = put.and_then(|key| match (key, keys.as_mut()) {
-                    (Some(KeyChange::Put(digest, owned)), Some(keys)) => keys.add_owned(digest, &owned),
-                    _ => Ok(()),
-                });
-                if let Err(message) = put {
-                    applied.refuse(kind, &id, message);
-                }
+        for (reader, block) in receiver {
+            let block = block?;
+            count += block.len() as u64;
+            for understood in &block {
+                put(book, keys.as_mut(), understood, applied);
             }
+            let _ = done[reader].send(block); // It is there until it has seen them all.
         }
         Ok(())
     })?;
     match count == snapshot.count {
         true => Ok(()),
         false => Err(FeedError::Corrupt("a snapshot does not hold what it says")),
+    }
+}
+
+fn put(book: &mut RuleBook, keys: Option<&mut ApiKeysBuilder>, (kind, id, change): &Understood, applied: &mut Applied) {
+    match (change.as_ref().map(|change| change.apply(book)), keys) {
+        (Ok(Ok(Some(KeyChange::Put(digest, owned)))), Some(keys)) => {
+            if let Err(message) = keys.add_owned(*digest, owned) {
+                applied.refuse(*kind, id, message);
+            }
+        }
+        (Ok(Ok(_)), _) => {}
+        (Ok(Err(full)), _) => applied.refuse_full(*kind, full),
+        (Err(message), _) => applied.refuse(*kind, id, message.clone()),
     }
 }
 

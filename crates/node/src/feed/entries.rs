@@ -70,15 +70,26 @@ pub fn understand(entry: &RawEntry<'_>) -> Result<Change, String> {
     })
 }
 
+/// There is no room for a rule: rules that are gone may still take some, so a snapshot may cure it.
+pub struct Full {
+    pub name: String,
+    pub message: String,
+}
+
 impl Change {
     /// Carries a change of rules out; a key is handed back.
-    pub fn apply(self, book: &mut RuleBook) -> Result<Option<KeyChange>, String> {
+    pub fn apply(&self, book: &mut RuleBook) -> Result<Option<&KeyChange>, Full> {
         match self {
-            Change::PutRule(rule) => book.put(&rule).map_err(|error| error.0)?,
-            Change::RemoveRule(name) => drop(book.remove(&name)),
-            Change::PutOverride(override_) => book.put_override(&override_).map_err(|error| error.0)?,
-            Change::RemoveOverride(principal, value) => drop(book.remove_override(principal, &value)),
-            Change::Switch(name, shadow) => drop(book.switch(&name, shadow)),
+            Change::PutRule(rule) => {
+                book.put(rule).map_err(|error| Full { name: rule.name.clone(), message: error.0 })?;
+            }
+            Change::RemoveRule(name) => drop(book.remove(name)),
+            Change::PutOverride(override_) => {
+                let name = || format!("{}:{}", override_.principal.name(), override_.value);
+                book.put_override(override_).map_err(|error| Full { name: name(), message: error.0 })?;
+            }
+            Change::RemoveOverride(principal, value) => drop(book.remove_override(*principal, value)),
+            Change::Switch(name, shadow) => drop(book.switch(name, *shadow)),
             Change::Key(change) => return Ok(Some(change)),
             Change::Nothing => {}
         }

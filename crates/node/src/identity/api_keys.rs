@@ -4,6 +4,7 @@
 //! once however many keys share them. A look-up reads one place of the index and, nearly always, one or two records.
 
 use super::api_keys_overlay::{KeyChange, Overlay, Owned};
+use super::texts::{NO_TEXT, Texts};
 use super::{Known, Why, is_fact};
 use hashbrown::HashTable;
 use headgate_core::hash::Keyed;
@@ -17,7 +18,6 @@ const KEY_BYTES_MAX: usize = 1_024;
 const SECRET_BYTES_MIN: usize = 32;
 /// As many as texts and records can be numbered.
 const KEYS_MAX: usize = 100_000_000;
-const NO_TEXT: u32 = u32::MAX;
 /// Of `Record::ends_us`: the key was revoked rather than that it expired.
 const REVOKED: u64 = 1 << 63;
 const NEVER_US: u64 = REVOKED - 1;
@@ -136,10 +136,7 @@ impl ApiKeys {
     /// What the table takes, in bytes.
     pub fn bytes(&self) -> usize {
         let table = &self.table;
-        size_of_val(&*table.records)
-            + size_of_val(&*table.starts)
-            + size_of_val(&*table.used)
-            + table.texts.0.capacity()
+        size_of_val(&*table.records) + size_of_val(&*table.starts) + size_of_val(&*table.used) + table.texts.bytes()
     }
 }
 
@@ -210,27 +207,6 @@ fn prefix(digest: &Digest, bits: u32) -> usize {
     let [a, b, c, d, ..] = *digest;
     let word = u64::from(u32::from_be_bytes([a, b, c, d]));
     (word << bits >> 32) as usize
-}
-
-/// Texts one after the other, each after its length.
-#[derive(Default)]
-struct Texts(Vec<u8>);
-
-impl Texts {
-    fn get(&self, at: u32) -> Option<&str> {
-        if at == NO_TEXT {
-            return None;
-        }
-        let (length, rest) = self.0.get(at as usize..)?.split_first_chunk()?;
-        str::from_utf8(rest.get(..usize::from(u16::from_le_bytes(*length)))?).ok()
-    }
-
-    fn push(&mut self, text: &str) -> Option<u32> {
-        let at = u32::try_from(self.0.len()).ok().filter(|at| *at != NO_TEXT)?;
-        self.0.extend_from_slice(&u16::try_from(text.len()).ok()?.to_le_bytes());
-        self.0.extend_from_slice(text.as_bytes());
-        Some(at)
-    }
 }
 
 /// Where keys are gathered, one by one.
@@ -309,7 +285,7 @@ impl ApiKeysBuilder {
             sum += *start;
             *start = sum;
         }
-        self.texts.0.shrink_to_fit();
+        self.texts.shrink();
         let used = (0..self.records.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         let (records, starts, texts) = (self.records.into(), starts.into(), self.texts);
         let table = Table { records, starts, prefix_bits, texts, used };

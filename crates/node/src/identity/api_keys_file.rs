@@ -112,9 +112,13 @@ pub fn add_key(keys: &mut ApiKeysBuilder, text: &str) -> Result<(), String> {
     with_entry(text, |entry| keys.add(entry))
 }
 
-/// A key's JSON as a change.
+/// A key's JSON as a change. One that was revoked has ended, whatever our own clock says of the moment: the control
+/// plane's may be ahead of it.
 pub fn key_change(text: &str) -> Result<KeyChange, String> {
-    with_entry(text, KeyChange::put)
+    with_entry(text, |entry| {
+        let revoked_us = entry.revoked_us.map(|_| 0);
+        KeyChange::put(&KeyEntry { revoked_us, ..entry.clone() })
+    })
 }
 
 fn with_entry<T>(text: &str, take: impl FnOnce(&KeyEntry<'_>) -> Result<T, String>) -> Result<T, String> {

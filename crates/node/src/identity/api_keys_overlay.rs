@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const OVERLAY_MAX: usize = 16_384;
 
 /// One change: a key as it is now, or the id of one that is gone.
+#[derive(Clone)]
 pub enum KeyChange {
     Put(Digest, Arc<Owned>),
     Gone(Box<str>),

@@ -14,6 +14,7 @@ mod jwt;
 mod key;
 mod pem;
 mod strict_json;
+mod texts;
 mod token_cache;
 
 pub use api_keys::{ApiKeys, ApiKeysBuilder, KeyEntry};

@@ -255,10 +255,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if !self.flush().await {
             return End::Plain;
         }
+        self.watch.enter(Phase::Calls);
         let Ok(stream) = control::connect(&path).await else {
             return self.refuse(head.route, 503, "the control plane is not there yet, or no more").await;
         };
-        self.watch.enter(Phase::Calls);
         self.watch.worker.count_request(head.route, 200);
         let request = self.input.split_off(self.start);
         control::hand_over(&mut self.stream, stream, &request, head.len, self.origin, &self.shared).await;

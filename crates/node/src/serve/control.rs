@@ -14,6 +14,9 @@ use tokio::net::UnixStream;
 
 /// The longest that one request may take, whatever it is.
 const REQUEST_MAX: Duration = Duration::from_secs(3_600);
+/// How often, and how many times, it is tried to reach.
+const CONNECT_EVERY: Duration = Duration::from_millis(50);
+const CONNECTS: usize = 100;
 /// What an answer under way is given when the process ends.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 /// Headers that are between two hops, or that only the last hop may be believed.
@@ -28,7 +31,14 @@ const DROPPED: [&str; 8] = [
     "x-real-ip",
 ];
 
+/// It may be a moment behind the node it starts with.
 pub(crate) async fn connect(path: &Path) -> io::Result<UnixStream> {
+    for _ in 1..CONNECTS {
+        if let Ok(stream) = UnixStream::connect(path).await {
+            return Ok(stream);
+        }
+        tokio::time::sleep(CONNECT_EVERY).await;
+    }
     UnixStream::connect(path).await
 }
 

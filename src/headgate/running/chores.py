@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from headgate.node.signals import SignalQueue
+from headgate.running.signals import SignalQueue
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

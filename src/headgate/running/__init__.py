@@ -1,0 +1,1 @@
+"""What every process of ours does: log, wait for signals, do chores between them."""

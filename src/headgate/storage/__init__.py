@@ -1,0 +1,1 @@
+"""The only place that imports drivers: databases and brokers. Needs `headgate[control]`."""
