@@ -57,6 +57,18 @@ def test_lines_are_taken_as_one_version(any_plane: Plane, address: str) -> None:
         assert client.get("/api/v1/me").json()["head"].endswith(".2")
 
 
+def test_a_plan_is_applied_as_it_was_or_not_at_all(any_plane: Plane, address: str) -> None:
+    with httpx.Client(base_url=address, headers=bearer(any_plane), timeout=DEADLINE_S) as client:
+        dry = {"dry_run": "true"}
+        at = client.post("/api/v1/apply", content=lines(3), headers=NDJSON, params=dry).json()["at"]
+        client.put("/api/v1/tiers/new", json={"name": "new"})
+        late = client.post("/api/v1/apply", content=lines(3), headers=NDJSON, params={"at": at})
+        assert "somebody else" in problem(late, 412)["detail"]
+        at = client.post("/api/v1/apply", content=lines(3), headers=NDJSON, params=dry).json()["at"]
+        assert client.post("/api/v1/apply", content=lines(3), headers=NDJSON, params={"at": at}).json()["created"] == 3
+        assert client.post("/api/v1/apply", content=lines(3), headers=NDJSON, params={"at": "soon"}).status_code == 422
+
+
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [

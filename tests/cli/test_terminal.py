@@ -52,6 +52,16 @@ def test_without_a_yes_nothing_is_changed(headgate: Headgate, answer: str) -> No
     assert headgate.json("versions", "list") == []
 
 
+def test_what_was_agreed_to_is_not_applied_to_something_else(headgate: Headgate) -> None:
+    with terminal("rules", "apply", "-f", "rules.yaml", environment=headgate.plane.environment) as screen:
+        screen.until("apply this? [y/N]:")
+        headgate.run("tiers", "put", "in-between")
+        screen.type("y\n")
+        assert screen.end() != 0
+        assert "somebody else has changed it" in " ".join(screen.seen.split())
+    assert headgate.json("rules", "list") == []
+
+
 def test_going_back_is_asked_about_too(headgate: Headgate) -> None:
     headgate.run("rules", "apply", "-f", "rules.yaml", "--yes")
     with terminal("rules", "rollback", "0", environment=headgate.plane.environment) as screen:

@@ -10,7 +10,7 @@ import pytest
 
 from headgate.control import bulk
 from headgate.control.changes import Changes
-from headgate.control.errors import Invalid
+from headgate.control.errors import Invalid, Moved
 from headgate.feed import Kind
 from tests.control.conftest import Heard
 from tests.control.state import bodies, head, names, rule, winners
@@ -38,6 +38,21 @@ def test_a_document_is_one_version_and_the_second_time_none(changes: Changes, he
     assert again.counts.unchanged == 5
     assert len(heard.positions) == 1
     assert winners(changes, user="42") == ["pro"]
+
+
+@pytest.mark.parametrize("prune", [False, True])
+def test_what_was_planned_is_applied_only_if_nobody_changed_anything_since(changes: Changes, prune: bool) -> None:
+    planned = changes.apply_document(DOCUMENT, by=ANN, prune=prune, dry_run=True).position
+    changes.create(Kind.RULE, rule("in-between"), by="bob")
+    with pytest.raises(Moved, match="somebody else has changed it"):
+        changes.apply_document(DOCUMENT, by=ANN, prune=prune, at=planned)
+    with pytest.raises(Moved):
+        changes.apply_lines(lines(3), by=ANN, at=planned)
+    assert names(changes.database) == ["in-between"]
+    again = changes.apply_document(DOCUMENT, by=ANN, prune=prune, dry_run=True).position
+    assert changes.apply_document(DOCUMENT, by=ANN, prune=prune, at=again).position.version == 2
+    # Nothing is left to be done, so it does not matter who did what meanwhile.
+    assert not changes.apply_document(DOCUMENT, by=ANN, prune=prune, at=planned).changed
 
 
 def test_a_tier_named_alone_keeps_its_description(changes: Changes) -> None:

@@ -80,7 +80,7 @@ def _apply_documents(asked: Asked, files: list[str], *, prune: bool, yes: bool) 
         plan.tell(planned.body, as_json=asked.as_json)
         return
     if _may(asked, planned.body, yes=yes):
-        answer = _send(asked, source, prune)
+        answer = _send(asked, source, prune, at=planned.body["at"])
         asked.done(answer, _said(answer.body), answer.body)
 
 
@@ -97,9 +97,10 @@ def _may(asked: Asked, planned: dict[str, Any], *, yes: bool) -> bool:
     raise typer.Exit(EXIT_REFUSED)
 
 
-def _send(asked: Asked, source: RulesSource, prune: bool) -> Answer:
+def _send(asked: Asked, source: RulesSource, prune: bool, at: str | None = None) -> Answer:
+    """`at` is where the plan was made: what was agreed to is what is applied, or nothing."""
     try:
-        return asked.change("POST", "/apply", source.body, query={"prune": prune})
+        return asked.change("POST", "/apply", source.body, query={"prune": prune, "at": at})
     except ControlRefused as error:
         raise source.located(error) from None
 
@@ -108,6 +109,7 @@ def _apply_bulk(asked: Asked, path: str, *, prune: bool, yes: bool) -> None:
     """The file goes up as it is read. It is checked on the other side: reading a million rules twice would double the
     time. The plan is a second upload, so it is made only where somebody looks at it."""
     asked.interrupted = _NOTHING_CHANGED
+    at: str | None = None
     if asked.dry_run or not yes:
         planned = _upload(dataclasses.replace(asked, dry_run=True), path, prune)
         if asked.dry_run:
@@ -115,11 +117,12 @@ def _apply_bulk(asked: Asked, path: str, *, prune: bool, yes: bool) -> None:
             return
         if not _may(asked, planned.body, yes=yes):
             return
-    answer = _upload(asked, path, prune)
+        at = planned.body["at"]
+    answer = _upload(asked, path, prune, at)
     asked.done(answer, _said(answer.body), answer.body)
 
 
-def _upload(asked: Asked, path: str, prune: bool) -> Answer:
+def _upload(asked: Asked, path: str, prune: bool, at: str | None = None) -> Answer:
     try:
         size = os.path.getsize(path)
         file = open(path, "rb")  # noqa: SIM115
@@ -136,7 +139,7 @@ def _upload(asked: Asked, path: str, prune: bool) -> Answer:
                     "stopped while committing; `headgate versions list` shows whether the change was made"
                 )
 
-        query = asked.change_query({"prune": prune})
+        query = asked.change_query({"prune": prune, "at": at})
         try:
             with told_as_change(asked.dry_run):
                 return asked.control.upload("/apply", chunks(), size, query=query, timeout_s=COMMIT_TIMEOUT_S)

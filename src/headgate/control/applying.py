@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from headgate.control.change import ABSENT, PRESENT, Expect, Outcome, Wanted, count
 from headgate.control.contests import find_contests
 from headgate.control.entry_body import EVERY_RULE, Mistakes, clean, with_id
-from headgate.control.errors import Exists, Invalid, NotThere, Stale
+from headgate.control.errors import Exists, Invalid, Moved, NotThere, Stale
 from headgate.control.mirror import FarBehind, Mirror, mistakes_in
 from headgate.control.moments import Clock, now_utc
 from headgate.control.tier_use import check_tiers
@@ -40,12 +40,19 @@ def _nobody_listens(position: Position) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """Who makes a change, by which verb, and why; a dry run tells what would happen and changes nothing."""
+    """Who makes a change, by which verb, and why; a dry run tells what would happen and changes nothing. `at` is where
+    the configuration must still be, if that matters."""
 
     by: str
     verb: str
     why: str | None = None
     dry_run: bool = False
+    at: Position | None = None
+
+    def check(self, head: Position) -> None:
+        """Raises Moved."""
+        if self.at is not None and self.at != head:
+            raise Moved(self.at, head)
 
 
 class Applying:
@@ -131,6 +138,7 @@ class Applying:
                 counts = count(changes, len(wanted))
                 if not changes:
                     return Outcome(tx.head, False, counts=counts, entry=_first_entry(tx, wanted))
+                intent.check(tx.head)
                 self._judge(tx, _places(wanted), changes)
                 tx.commit_version(intent.by, intent.why, intent.verb, changes)
                 position = tx.head

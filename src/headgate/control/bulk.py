@@ -60,23 +60,26 @@ class BulkVerbs(Applying):
         by: str,
         why: str | None = None,
         dry_run: bool = False,
+        at: Position | None = None,
     ) -> Outcome:
         """Rules, tiers and overrides as files hold them. With `prune`, whatever is missing in a section of the
-        document is deleted; the limits that belong to API keys stay."""
+        document is deleted; the limits that belong to API keys stay. With `at`, only if nobody has changed anything
+        since the configuration was there."""
+        intent = Intent(by, "apply", why, dry_run, at)
         wanted = wanted_of(document)
         named = named_tiers(document)
         staged = _judged(wanted)
         places = {(one.kind, one.id): one.place for one in wanted}
         kinds = sections_of(document) if prune else ()
         if len(staged) <= DIRECT and not prune:
-            return self._merge_directly(wanted, staged, named, Intent(by, "apply", why, dry_run))
+            return self._merge_directly(wanted, staged, named, intent)
 
         def fill(staging: bulk.Staging) -> None:
             staging.put(self._with_descriptions(staged, named))
             if Kind.OVERRIDE in kinds:
                 staging.put(self._limits_of_keys(places))
 
-        return self._merge(fill, Intent(by, "apply", why, dry_run), kinds, places)
+        return self._merge(fill, intent, kinds, places)
 
     def apply_lines(
         self,
@@ -86,6 +89,7 @@ class BulkVerbs(Applying):
         by: str,
         why: str | None = None,
         dry_run: bool = False,
+        at: Position | None = None,
         progress: Progress | None = None,
     ) -> Outcome:
         """A stream of JSON, one rule a line, however many. Mistakes are told with their lines. `progress` is told how
@@ -98,7 +102,7 @@ class BulkVerbs(Applying):
                 if progress is not None:
                     progress(count)
 
-        return self._merge(fill, Intent(by, "apply", why, dry_run), (Kind.RULE,) if prune else (), {})
+        return self._merge(fill, Intent(by, "apply", why, dry_run, at), (Kind.RULE,) if prune else (), {})
 
     def _merge_directly(
         self, wanted: Sequence[Wanted], staged: Sequence[Entry], named: frozenset[str], intent: Intent
@@ -147,6 +151,7 @@ class BulkVerbs(Applying):
                 counts = Counts(planned.created, planned.replaced, planned.deleted, planned.unchanged)
                 if not planned.changed:
                     raise _Told(Outcome(tx.head, False, counts=counts, dry_run=merge.intent.dry_run))
+                merge.intent.check(tx.head)
                 step = self._merge_few if planned.changed <= FEW else self._merge_many
                 changes = step(tx, merge, counts)
                 position = tx.head

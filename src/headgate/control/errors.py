@@ -5,6 +5,7 @@
     ├── NotThere      what was to be changed does not exist                                404
     ├── Exists        what was to be created exists                                        409
     ├── Stale         it was changed by someone else since it was read                     412
+    ├── Moved         the configuration was changed by someone else since it was looked at 412
     ├── InUse         it cannot go while others need it                                    409
     ├── NoKeySecret   API keys cannot be made: nobody gave what their hashes are made with  409
     ├── AlreadyRevoked  a key has ended for good                                           409
@@ -18,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headgate.errors import HeadgateError, Path, format_path
-from headgate.feed import Kind
+from headgate.feed import Kind, Position
 
 # What one answer lists; whoever has more mistakes needs the first.
 MISTAKES_MAX = 100
@@ -59,6 +60,12 @@ class Stale(ChangeError):
         self.version = version
         now = "it is gone" if version is None else f"it is at version {version} now"
         super().__init__(f"the {kind.word} `{shown(id)}` is not at version {expected} any more: {now}; read it again")
+
+
+class Moved(ChangeError):
+    def __init__(self, expected: Position, head: Position) -> None:
+        words = f"the configuration was at {expected} and is at {head} now: somebody else has changed it; look again"
+        super().__init__(words)
 
 
 class InUse(ChangeError):

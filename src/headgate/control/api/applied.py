@@ -18,7 +18,7 @@ def applied_reply(outcome: Outcome) -> Response:
         "unchanged": outcome.counts.unchanged,
     }
     if outcome.dry_run:
-        return reply(dry_run(outcome) | counts)
+        return reply(dry_run(outcome) | counts | {"at": str(outcome.position)})
     body = {
         "version": str(outcome.position),
         **counts,

@@ -22,6 +22,7 @@ _STATUSES: dict[type[errors.ChangeError], int] = {
     errors.NotThere: 404,
     errors.Exists: 409,
     errors.Stale: 412,
+    errors.Moved: 412,
     errors.InUse: 409,
     errors.NoSuchVersion: 404,
     errors.AlreadyRevoked: 409,

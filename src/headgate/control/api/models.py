@@ -128,6 +128,7 @@ class Applied(Answer):
 
 class AppliedDry(Answer):
     dry_run: Literal[True]
+    at: PositionText = Field(description="Where the configuration was: give it to the change itself, as `at`.")
     created: int
     replaced: int
     deleted: int

@@ -25,7 +25,7 @@ from headgate.control.api.router import api_router
 from headgate.control.api.streams import spooled
 from headgate.control.api.strict_json import read_json
 from headgate.control.change import Outcome
-from headgate.feed import Kind
+from headgate.feed import Kind, Position
 from headgate.storage.sql import Database, entries
 
 router = api_router("whole configuration")
@@ -52,7 +52,7 @@ _BODY = {
 @router.post(
     "/apply",
     responses=answers(
-        {200: described.model(models.Applied | models.AppliedDry, "Applied", CHANGE_HEADERS)}, 409, 413, 415
+        {200: described.model(models.Applied | models.AppliedDry, "Applied", CHANGE_HEADERS)}, 409, 412, 413, 415
     ),
     openapi_extra=_BODY,
 )
@@ -60,23 +60,36 @@ async def apply(
     call: Editor,
     change: Changing,
     prune: Annotated[YesNo, Query(description="Delete what is not in it, of the kinds it holds.")] = "false",
+    at: Annotated[
+        models.PositionText | None,
+        Query(description="The `at` of a dry run: only if nothing was changed since.", max_length=40),
+    ] = None,
 ) -> Response:
     """All of it, as one version, or nothing. What is so already is left alone, so applying twice changes nothing."""
     media = call.check_media((JSON, NDJSON))
     taken = _apply_lines if media == NDJSON else _apply_document
     turns = call.inside.turns.uploads if media == NDJSON or not call.is_small else call.inside.turns.changes
-    return applied_reply(await turns.run(partial(taken, call, change, prune == "true")))
+    wanted = _position(at) if at is not None else None
+    return applied_reply(await turns.run(partial(taken, call, change, prune == "true", wanted)))
 
 
-def _apply_lines(call: Call, change: Change, prune: bool) -> Outcome:
-    return call.services.changes.apply_lines(bounded_lines(call.chunks()), prune=prune, **how(call, change))
+def _position(text: str) -> Position:
+    try:
+        return Position.parse(text)
+    except ValueError as error:
+        raise unprocessable(f"at: {error}", ("query.at", str(error))) from None
 
 
-def _apply_document(call: Call, change: Change, prune: bool) -> Outcome:
+def _apply_lines(call: Call, change: Change, prune: bool, at: Position | None) -> Outcome:
+    lines = bounded_lines(call.chunks())
+    return call.services.changes.apply_lines(lines, prune=prune, at=at, **how(call, change))
+
+
+def _apply_document(call: Call, change: Change, prune: bool, at: Position | None) -> Outcome:
     document = read_json(call.raw(DOCUMENT_BYTES_MAX))
     if not isinstance(document, dict):
         raise unprocessable("the body must be a JSON object", ("", "expected an object with rules, tiers, overrides"))
-    return call.services.changes.apply_document(document, prune=prune, **how(call, change))
+    return call.services.changes.apply_document(document, prune=prune, at=at, **how(call, change))
 
 
 @router.get(
