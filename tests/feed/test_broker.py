@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,20 +19,6 @@ from tests.servers.tls import Authority, tls_front
 KEY = b"k" * 32
 OTHER_KEY = b"o" * 32
 EPOCH = 1_700_000_000_000_000
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
-
-
-@pytest.fixture
-def broker(server: Server) -> Iterator[Broker]:
-    server.command("FLUSHALL")
-    broker = Broker(server.url, key=KEY)
-    yield broker
-    broker.close()
 
 
 def at(version: int, epoch: int = EPOCH) -> Position:

@@ -23,6 +23,9 @@ from tests.servers.waiting import wait_for
 SOON_S = 20.0
 
 
+pytestmark = pytest.mark.usefixtures("quick_audits")
+
+
 def heartbeat(node: str, position: Position | str, **more: Any) -> dict[str, Any]:
     said = {"id": node, "region": "eu", "position": str(position), "at_us": time.time_ns() // 1000, "lag_ms": 3.5}
     return {**said, "store": {"shards": []}, "rules": 7, **more}
@@ -57,24 +60,6 @@ def alone(database: Database, tmp_path: Path) -> Iterator[Fleeted]:
     made = Fleeted(database, tmp_path / "snapshots", {})
     yield made
     made.stop()
-
-
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Brokers are looked at more often than every second: the tests wait for nothing else."""
-    monkeypatch.setattr("headgate.control.region.AUDIT_EVERY_S", 0.1)
-
-
-@pytest.fixture(scope="module")
-def shared_server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared_server: Server) -> Server:
-    shared_server.command("FLUSHALL")
-    return shared_server
 
 
 @pytest.fixture

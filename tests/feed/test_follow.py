@@ -22,20 +22,6 @@ from tests.servers.waiting import wait_for
 AWAY = "redis://127.0.0.1:1"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
-
-
-@pytest.fixture
-def broker(server: Server) -> Iterator[Broker]:
-    server.command("FLUSHALL")
-    broker = Broker(server.url, key=KEY)
-    yield broker
-    broker.close()
-
-
 @pytest.fixture
 def control(tmp_path: Path) -> ToyControl:
     control = ToyControl(tmp_path / "control")

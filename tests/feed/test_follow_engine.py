@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,25 +12,11 @@ from headgate import Limiter
 from headgate.feed.entry import Entry, Kind, Position
 from headgate.storage.streams import Broker
 from tests.feed.following import SOON_S, following
-from tests.feed.toy_control import KEY, ToyControl, ToyFeed
+from tests.feed.toy_control import ToyControl, ToyFeed
 from tests.servers.server import Server
 from tests.servers.waiting import wait_for
 
 AWAY = "redis://127.0.0.1:1"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
-
-
-@pytest.fixture
-def broker(server: Server) -> Iterator[Broker]:
-    server.command("FLUSHALL")
-    broker = Broker(server.url, key=KEY)
-    yield broker
-    broker.close()
 
 
 @pytest.fixture

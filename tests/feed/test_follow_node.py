@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +44,6 @@ class Node(Program):
 
     def metrics(self) -> dict[str, float]:
         return {name: float(value) for name, value in METRIC.findall(httpx.get(f"{self.url}/metrics", timeout=10).text)}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
 
 
 @pytest.fixture

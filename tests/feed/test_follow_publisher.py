@@ -20,12 +20,6 @@ from tests.servers.server import Server
 CHANGES = 12
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
-
-
 @pytest.fixture
 def database(sqlite_url: str) -> Iterator[Database]:
     database = Database(sqlite_url)

@@ -19,23 +19,7 @@ from tests.servers.waiting import wait_for
 SOON_S = 20.0
 
 
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Brokers are looked at more often than every second: the tests wait for nothing else."""
-    monkeypatch.setattr("headgate.control.region.AUDIT_EVERY_S", 0.1)
-
-
-@pytest.fixture(scope="module")
-def shared_server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared_server: Server) -> Server:
-    """One whose contents a test may do anything with."""
-    shared_server.command("FLUSHALL")
-    return shared_server
+pytestmark = pytest.mark.usefixtures("quick_audits")
 
 
 @pytest.fixture
