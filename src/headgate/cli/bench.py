@@ -28,7 +28,10 @@ DatabaseOption = Annotated[
     typer.Option("--database", metavar="URL", help="An empty database; without it SQLite in a temporary folder"),
 ]
 RulesOption = Annotated[int, typer.Option("--rules", metavar="N", min=1000, max=5_000_000, help="How many")]
-FeedOption = Annotated[Literal["redis", "http"], typer.Option("--feed", help="How nodes are told")]
+FeedOption = Annotated[
+    Literal["redis", "http"] | None,
+    typer.Option("--feed", help="How nodes are told; without it by a broker, and over HTTP where there is none"),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="For machines")]
 
 
@@ -36,7 +39,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="For machines")]
 def propagation(
     nodes: NodesOption = 100,
     changes: Annotated[int, typer.Option("--changes", metavar="N", min=1, max=100_000, help="One at a time")] = 100,
-    feed: FeedOption = "redis",
+    feed: FeedOption = None,
     broker: BrokerOption = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
@@ -51,7 +54,7 @@ def propagation(
         from headgate.benchmarks.propagation import Fleet, propagation
 
         with counted("changes", changes, quiet=as_json) as progress:
-            found = propagation(Fleet(nodes, feed, broker, database), changes, progress)
+            found = propagation(Fleet(nodes, feed or _feed(broker), broker, database), changes, progress)
         _tell(found, as_json)
 
 
@@ -60,7 +63,7 @@ def burst(
     nodes: NodesOption = 100,
     changes: Annotated[int, typer.Option("--changes", metavar="N", min=100, max=10_000_000, help="In all")] = 100_000,
     seconds: Annotated[float, typer.Option("--seconds", metavar="N", min=1, max=3600, help="In this time")] = 60.0,
-    feed: FeedOption = "redis",
+    feed: FeedOption = None,
     broker: BrokerOption = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
@@ -76,7 +79,7 @@ def burst(
         from headgate.benchmarks.propagation import Fleet
 
         with counted("changes", changes, quiet=as_json) as progress:
-            found = burst(Fleet(nodes, feed, broker, database), Load(changes, seconds), progress)
+            found = burst(Fleet(nodes, feed or _feed(broker), broker, database), Load(changes, seconds), progress)
         _tell(found, as_json)
 
 
@@ -137,6 +140,21 @@ def page(
         with counted("rounds", ROUNDS, quiet=as_json) as progress:
             found = page(rules, database, small_database, progress)
         _tell(found, as_json)
+
+
+def _feed(broker: str | None) -> str:
+    """A broker, if there is one to be had; what was measured is told with the figures."""
+    from headgate.benchmarks.broker import program
+    from headgate.benchmarks.children import BenchError
+
+    if broker is not None:
+        return "redis"
+    try:
+        program()
+    except BenchError as error:
+        typer.echo(f"{error}. Measuring without: nodes ask the control plane over HTTP", err=True)
+        return "http"
+    return "redis"
 
 
 @contextlib.contextmanager
