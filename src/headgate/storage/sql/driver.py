@@ -38,6 +38,11 @@ class TimedConnection(psycopg.Connection[Any]):
 
     limit_s = ANSWER_TIMEOUT_S
 
+    def __del__(self, *_: Any) -> None:
+        # One that broke while it was lent out is let go by whoever notices; the driver would warn of that.
+        with contextlib.suppress(Exception):
+            self.close()
+
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
         return super().wait(self._bounded(gen), *args, **options)
 
