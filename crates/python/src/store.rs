@@ -6,6 +6,7 @@ use headgate_node::store::remote::{OpenError, Options, RemoteStore};
 use headgate_node::{Clock, Engine};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ pub fn open_store(
     if url == MEMORY_STORE {
         return Ok(None);
     }
+    log_of(py)?;
     if !(0.0001..=DEADLINE_MAX_S).contains(&deadline_s) {
         let words = format!("store_deadline: expected seconds from 0.0001 to {DEADLINE_MAX_S}, got {deadline_s}");
         return Err(PyValueError::new_err(words));
@@ -43,11 +45,18 @@ fn raise(py: Python<'_>, class: &str, message: String) -> PyErr {
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
+/// What logs events. Imported when a store is opened and never later: a fork copies the lock of whoever is importing.
+static LOG: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+fn log_of(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    LOG.import(py, "headgate.store_events", "log")
+}
+
 /// Logs what happened to the store since the last time.
 #[cold]
 pub fn tell_events(py: Python<'_>, engine: &Engine) {
     let events: Vec<String> = engine.events.untold().iter().map(event_json).collect();
-    let log = || py.import("headgate.store_events")?.call_method1("log", (format!("[{}]", events.join(",")),));
+    let log = || log_of(py)?.call1((format!("[{}]", events.join(",")),));
     if let Err(error) = log() {
         error.write_unraisable(py, None);
     }
