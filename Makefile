@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CARGO_SOURCES := $(shell find crates lua -name '*.rs' -o -name '*.lua' -o -name '*.bin' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock .cargo/config.toml
 
-.PHONY: help serve test test-rust test-python lint format bench faults docs build tools clean
+.PHONY: help serve test test-rust test-python lint format bench bench-peers faults docs build tools clean
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,8 +40,11 @@ format: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: build $(VENV)/.bench ## Measure against the targets and the peers (minutes); writes docs/benchmarks.md
+bench: build $(VENV)/.bench $(VENV)/.nginx ## Measure against the targets and the peers (minutes); writes docs/benchmarks.md
 	$(BIN)/python -m bench --write-docs $(ARGS)
+
+bench-peers: build $(VENV)/.bench $(VENV)/.dev $(VENV)/.nginx ## Give Headgate and its peers the same work (ten minutes); writes that section of docs/benchmarks.md
+	$(BIN)/python -m bench.side_by_side --write-docs $(ARGS)
 
 faults: build $(VENV)/.dev ## Break real stores in every way, beside the peers too, and write docs/faults.md (three minutes)
 	$(BIN)/python -m tests.faults.page --run

@@ -18,11 +18,10 @@ STORE_BENCHES = (
     "store_cluster",
     "store_budget",
 )
-NODE_BENCHES = ("rls_cpu", "rls_ratelimit", "rls_gubernator", "socket_check", "identity", "node_memory")
+NODE_BENCHES = ("rls_cpu", "rls_ratelimit", "rls_gubernator", "socket_check", "identity", "node_memory", "gateway")
 WEB_BENCHES = ("asgi_memory", "asgi_store", "flask_memory")
 CONTROL_BENCHES = ("control_propagation", "control_burst", "control_start", "control_bulk")
 BENCHES = IN_MEMORY_BENCHES + STORE_BENCHES + NODE_BENCHES + WEB_BENCHES + CONTROL_BENCHES
-OTHER_CORES_MAX = 0.05
 
 
 def _arguments() -> argparse.Namespace:
@@ -69,13 +68,7 @@ def main() -> int:
     start, others = time.monotonic(), machine.OtherWork()
     names = arguments.names or list(BENCHES)
     figures, left_out = _run(names, Effort(arguments.quick))
-    other_cores = others.cores()
-    described["other work meanwhile"] = f"{other_cores:.0%} of a core"
-    if other_cores > OTHER_CORES_MAX:
-        print(
-            f"warning: other programs used {other_cores:.0%} of a core meanwhile: measure again",
-            file=sys.stderr,
-        )
+    described["other work meanwhile"] = f"{machine.warn_of_others(others):.0%} of a core"
     partial = set(names) != set(BENCHES)
     seconds = time.monotonic() - start
     results = report.write_results(figures, left_out, described, seconds, arguments.quick, partial)

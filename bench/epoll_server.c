@@ -2,6 +2,7 @@
  *
  * One thread, epoll, keep-alive, HTTP/1.1 on 127.0.0.1. Parses the request head and a flat JSON object of facts,
  * decides five fixed-window limits together (all or nothing), and answers a decision shaped like the node's.
+ * It is also what gateways stand before: GET of anything below /items/ is answered with a few items.
  * Only what a well-behaved load generator sends is understood; everything else is answered 400 and closed.
  *
  * usage: epoll_server [PORT]     port 0 (the default) takes a free one; the first line printed names the address
@@ -76,8 +77,14 @@ struct text {
 static struct counter counters[SLOTS];
 static const char *const rule_names[LIMITS] = {"by-user", "by-org", "by-ip", "by-endpoint", "everyone"};
 
+static const char items_path[] = "/items/", items[] = "{\"items\":[\"a\",\"b\",\"c\"],\"next\":null}";
+
 static bool slice_is(struct slice s, const char *word) {
     return s.len == strlen(word) && memcmp(s.at, word, s.len) == 0;
+}
+
+static bool slice_begins(struct slice s, const char *word) {
+    return s.len >= strlen(word) && memcmp(s.at, word, strlen(word)) == 0;
 }
 
 static void put(struct text *t, const char *bytes, size_t len) {
@@ -343,6 +350,9 @@ static bool answer(const struct request *r, struct text *t) {
     struct text body = {bytes, bytes + sizeof bytes, false};
     bool get = slice_is(r->method, "GET"), post = slice_is(r->method, "POST"), ok = false;
     if (get && slice_is(r->target, "/healthz")) {
+        ok = true;
+    } else if (get && slice_begins(r->target, items_path)) {
+        put_word(&body, items);
         ok = true;
     } else if (post && slice_is(r->target, "/v1/_empty")) {
         ok = parse_facts(r->body, &f);

@@ -73,7 +73,7 @@ def headgate_server() -> Iterator[Running]:
 
 @contextmanager
 def c_server() -> Iterator[Running]:
-    process = subprocess.Popen([str(compile_c("epoll_server.c"))], stdout=subprocess.PIPE, text=True)
-    with stopping(process):
+    command = [str(compile_c("epoll_server.c"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, stopping(process):
         assert process.stdout is not None
         yield Running(process.pid, int(process.stdout.readline().rpartition(":")[2]))

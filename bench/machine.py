@@ -3,11 +3,13 @@
 import os
 import platform
 import subprocess
+import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+OTHER_CORES_MAX = 0.05
 PACKAGES = ("headgate", "limits", "throttled-py", "fastapi", "slowapi", "flask", "flask-limiter")
 
 
@@ -60,3 +62,11 @@ class OtherWork:
         ours = os.times()
         ours_s = ours.user + ours.system + ours.children_user + ours.children_system
         return (user + nice + system + irq + softirq) / TICKS_A_SECOND - ours_s
+
+
+def warn_of_others(others: OtherWork) -> float:
+    """How much it was."""
+    cores = others.cores()
+    if cores > OTHER_CORES_MAX:
+        print(f"warning: other programs used {cores:.0%} of a core meanwhile: measure again", file=sys.stderr)
+    return cores

@@ -1,6 +1,7 @@
 """Results as a table for people, as JSON for machines, and as a page of the documentation."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ PAGE = REPOSITORY / "docs" / "benchmarks.md"
 NOTES = REPOSITORY / "bench" / "notes.md"
 TEMPLATE = REPOSITORY / "bench" / "page.md"
 NAME_WIDTH = 70
+# The section that another program writes (bench/side_by_side): it stays as it is.
+PEERS = "Peers side by side"
+NO_PEERS = f"## {PEERS}\nNot measured yet: run `make bench-peers`."
 
 
 def _number(value: float) -> str:
@@ -106,7 +110,23 @@ def write_page() -> Path:
         ("{{seconds}}", f"{results['seconds']:.0f}"),
         ("{{raw}}", _page_raw(figures)),
         ("{{notes}}", notes),
+        ("{{peers}}", section_of(PAGE.read_text() if PAGE.exists() else "", PEERS) or NO_PEERS),
     ):
         page = page.replace(hole, text)
     PAGE.write_text(page.rstrip() + "\n")
     return PAGE
+
+
+def section_of(page: str, title: str) -> str:
+    """A section with its heading, up to the next one of its kind; empty where there is none."""
+    found = re.search(rf"^## {re.escape(title)}\n.*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    return found[0].strip() if found else ""
+
+
+def replace_section(title: str, section: str) -> None:
+    """In the page as it is."""
+    page = PAGE.read_text() if PAGE.exists() else ""
+    old = section_of(page, title)
+    if not old:
+        raise ValueError(f"{PAGE} has no section {title!r} to replace: write the page with `make bench` first")
+    PAGE.write_text(page.replace(old, section.strip()))

@@ -1,14 +1,16 @@
 """Five limits in memory over gRPC: against Gubernator, one instance, which is asked for the same five at once."""
 
+import json
 import os
-import socket
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bench.figure import Effort, Figure
-from bench.go_tools import go_program
+from bench.go_tools import GoProgram
 from bench.http_servers import START_S_MAX, Running, stopping
 from bench.node import node, rls_rules
 from bench.player import play_in_turns
@@ -18,43 +20,48 @@ from bench.rls_players import CONNECTIONS, STREAMS, Caller
 from tests.servers.ports import free_port
 
 NAME = "rls_gubernator"
-PACKAGE = "github.com/gubernator-io/gubernator/v2/cmd/gubernator"
-VERSION = "v2.13.0"
+PROGRAM = GoProgram("github.com/gubernator-io/gubernator/v2", "cmd/gubernator", "v2.14.0")
 TARGET_RATE_TIMES = 2.0
 
 
 @contextmanager
-def _gubernator() -> Iterator[Running]:
-    program, port = go_program(PACKAGE, VERSION), free_port()
-    members = f"127.0.0.1:{free_port()}"
+def gubernator() -> Iterator[Running]:
+    program, port, http_port = PROGRAM.path(), free_port(), free_port()
+    address, members = f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}"
     environment = {
-        **{"GUBER_GRPC_ADDRESS": f"127.0.0.1:{port}", "GUBER_HTTP_ADDRESS": f"127.0.0.1:{free_port()}"},
-        # A cluster of this one alone, so that every limit is its own.
-        **{"GUBER_MEMBERLIST_ADDRESS": members, "GUBER_MEMBERLIST_KNOWN_NODES": members},
+        **{"GUBER_GRPC_ADDRESS": address, "GUBER_ADVERTISE_ADDRESS": address},
+        "GUBER_HTTP_ADDRESS": f"127.0.0.1:{http_port}",
+        # A cluster of this one alone, so that every limit is its own. It has to find itself.
+        **{"GUBER_MEMBERLIST_ADDRESS": members, "GUBER_MEMBERLIST_BIND_ADDRESS": members},
+        "GUBER_MEMBERLIST_KNOWN_NODES": members,
     }
+    OUT.mkdir(exist_ok=True)
     with (OUT / "gubernator.log").open("w") as log:
         process = subprocess.Popen([str(program)], env={**os.environ, **environment}, stdout=log, stderr=log, text=True)
         with stopping(process):
-            _wait_until_open(process, port)
+            _wait_until_member(process, http_port)
             yield Running(process.pid, port)
 
 
-def _wait_until_open(process: subprocess.Popen[str], port: int) -> None:
+def _wait_until_member(process: subprocess.Popen[str], http_port: int) -> None:
+    """Before it is one, its answers are errors, and fast ones."""
     deadline = time.monotonic() + START_S_MAX
     while True:
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=1):
-                return
-        except OSError:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"gubernator did not start; its log is {OUT / 'gubernator.log'}") from None
-            time.sleep(0.05)
+            with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/v1/HealthCheck", timeout=1) as answer:
+                if json.load(answer).get("peer_count"):
+                    return
+        except (urllib.error.URLError, OSError):
+            pass
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"gubernator did not start; its log is {OUT / 'gubernator.log'}")
+        time.sleep(0.05)
 
 
 def run(effort: Effort) -> list[Figure]:
     caller = Caller(pinned=False)
     message = written("gubernator-request", gubernator_request())
-    with _gubernator() as peer, node(rls_rules()) as ours:
+    with gubernator() as peer, node(rls_rules()) as ours:
         asked = caller.player(
             peer.pid, peer.port, GET_RATE_LIMITS, ("--message", str(message), "--expect", GUBERNATOR_HEX)
         )

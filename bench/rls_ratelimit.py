@@ -9,11 +9,12 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from bench.figure import Effort, Figure
-from bench.go_tools import go_program
+from bench.go_tools import GoProgram
 from bench.http_servers import START_S_MAX, Running, stopping
 from bench.node import node, rls_rules
 from bench.player import Player, play_in_turns
@@ -24,8 +25,7 @@ from tests.servers.ports import free_port
 from tests.servers.server import Server
 
 NAME = "rls_ratelimit"
-PACKAGE = "github.com/envoyproxy/ratelimit/src/service_cmd"
-VERSION = "v1.4.1-0.20260122083618-3fb702589d36"
+PROGRAM = GoProgram("github.com/envoyproxy/ratelimit", "src/service_cmd", "v1.4.1-0.20260122083618-3fb702589d36")
 TARGET_RATE_TIMES = 2.0
 TARGET_P99_TIMES = 0.5
 # As it comes, and as its documentation advises for speed; the faster counts.
@@ -35,18 +35,23 @@ VARIANTS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def _configuration() -> str:
-    limit = {"unit": "hour", "requests_per_unit": PLENTY}
-    return yaml.safe_dump({"domain": DOMAIN, "descriptors": [{"key": key, "rate_limit": limit} for key, _ in ENTRIES]})
+def limit(count: int, unit: str) -> dict[str, Any]:
+    return {"rate_limit": {"unit": unit, "requests_per_unit": count}}
+
+
+def _five_limits() -> list[dict[str, Any]]:
+    return [{"key": key, **limit(PLENTY, "hour")} for key, _ in ENTRIES]
 
 
 @contextmanager
-def _ratelimit(store: Server, settings: Mapping[str, str]) -> Iterator[Running]:
-    program, port, grpc_port = go_program(PACKAGE, VERSION), free_port(), free_port()
+def ratelimit(store: Server, descriptors: list[dict[str, Any]], settings: Mapping[str, str]) -> Iterator[Running]:
+    """`descriptors` and their limits are those of the benchmarks' one domain, in its own words."""
+    program, port, grpc_port = PROGRAM.path(), free_port(), free_port()
+    OUT.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="hg-ratelimit-") as folder, (OUT / "ratelimit.log").open("a") as log:
         rules = Path(folder) / "bench" / "config" / "limits.yaml"
         rules.parent.mkdir(parents=True)
-        rules.write_text(_configuration())
+        rules.write_text(yaml.safe_dump({"domain": DOMAIN, "descriptors": descriptors}))
         environment = {
             **dict.fromkeys(("HOST", "GRPC_HOST", "DEBUG_HOST"), "127.0.0.1"),
             **{"PORT": str(port), "GRPC_PORT": str(grpc_port), "DEBUG_PORT": str(free_port())},
@@ -106,7 +111,7 @@ def run(effort: Effort) -> list[Figure]:
         ours = stack.enter_context(node(rls_rules(), store=store.url))
         players = {"headgate": caller.player(ours.pid, ours.grpc_port)}
         for name, settings in VARIANTS.items():
-            peer = stack.enter_context(_ratelimit(store, settings))
+            peer = stack.enter_context(ratelimit(store, _five_limits(), settings))
             players[name] = caller.player(peer.pid, peer.port)
         play_in_turns(players, effort.pick(60_000, 3_000), effort.rounds)
         ours.require_decided()

@@ -62,7 +62,7 @@ def heads(count: int) -> list[Head]:
     ]
 
 
-def _scope(head: Head) -> Scope:
+def _scope(head: Head, path: str = PATH) -> Scope:
     """A new one for every request, as servers make them: applications write into it."""
     headers, client = head
     return {
@@ -74,8 +74,8 @@ def _scope(head: Head) -> Scope:
         "scheme": "http",
         "method": "GET",
         "root_path": "",
-        "path": PATH,
-        "raw_path": PATH.encode(),
+        "path": path,
+        "raw_path": path.encode(),
         "query_string": b"",
         "headers": headers,
         "state": {},
@@ -86,8 +86,8 @@ async def _receive() -> Message:
     return _EMPTY_BODY
 
 
-async def ask(app: Asgi, head: Head) -> dict[bytes, bytes]:
-    """The headers of one answer."""
+async def answered(app: Asgi, head: Head, path: str = PATH) -> tuple[int, dict[bytes, bytes]]:
+    """Status and headers of one answer."""
     status, headers = 0, {}
 
     async def send(message: Message) -> None:
@@ -95,7 +95,13 @@ async def ask(app: Asgi, head: Head) -> dict[bytes, bytes]:
         if message["type"] == "http.response.start":
             status, headers = message["status"], dict(message["headers"])
 
-    await app(_scope(head), _receive, send)
+    await app(_scope(head, path), _receive, send)
+    return status, headers
+
+
+async def ask(app: Asgi, head: Head) -> dict[bytes, bytes]:
+    """The headers of an answer that must be good."""
+    status, headers = await answered(app, head)
     if status != OK:
         raise WrongAnswer(f"{PATH} was answered with {status}")
     return headers
@@ -145,14 +151,14 @@ async def steady_us(app: Asgi, requests: Sequence[Head], clients: int, rate_per_
     return took_us
 
 
-def environ(head: Head) -> dict[str, Any]:
+def environ(head: Head, path: str = PATH) -> dict[str, Any]:
     headers, (address, port) = head
     named = {f"HTTP_{name.decode().upper().replace('-', '_')}": value.decode() for name, value in headers}
     return {
         "REQUEST_METHOD": "GET",
         "SCRIPT_NAME": "",
-        "PATH_INFO": PATH,
-        "RAW_URI": PATH,
+        "PATH_INFO": path,
+        "RAW_URI": path,
         "QUERY_STRING": "",
         "SERVER_NAME": "127.0.0.1",
         "SERVER_PORT": "8000",
@@ -194,7 +200,21 @@ def wsgi_cpu_us(app: Wsgi, requests: Sequence[Head]) -> float:
 
 def wsgi_headers(app: Wsgi, head: Head) -> dict[str, str]:
     """The headers of one answer."""
-    given: dict[str, str] = {}
-    answer = app(environ(head), lambda _, headers, *__: given.update(headers))
-    b"".join(answer)
-    return given
+    return wsgi_answered(app, environ(head))[1]
+
+
+def wsgi_answered(app: Wsgi, one: dict[str, Any]) -> tuple[int, dict[str, str]]:
+    """Status and headers of one answer, whose body is read to its end as servers do."""
+    status, given = 0, dict[str, str]()
+
+    def start_response(line: str, headers: list[tuple[str, str]], *_: Any) -> None:
+        nonlocal status, given
+        status, given = int(line.split()[0]), dict(headers)
+
+    answer = app(one, start_response)
+    for _ in answer:
+        pass
+    close = getattr(answer, "close", None)
+    if close is not None:
+        close()
+    return status, given

@@ -32,6 +32,7 @@ __all__ = [
     "check_entry",
     "check_identified",
     "check_limit_arguments",
+    "check_upstreams",
     "counted_ip",
     "identify_asgi",
     "identify_wsgi",
@@ -490,6 +491,9 @@ def check_limit_arguments(
 ) -> None:
     """Raises what `check_limit` would of these arguments."""
 
+def check_upstreams(upstreams: list[str]) -> None:
+    """Raises ValueError for upstreams that `Server` would not take; looks at no certificate."""
+
 def normalise_path(path: str) -> str: ...
 
 # --- what middleware asks
@@ -582,11 +586,18 @@ class Server:
         max_body_bytes: int = 65_536,
         header_timeout: float = 10.0,
         idle_timeout: float = 75.0,
+        upstreams: list[str] = ...,
+        upstream_ca: str | None = None,
+        upstream_connect_timeout: float = 5.0,
+        upstream_timeout: float = 60.0,
+        upstream_idle: float = 4.0,
+        upstream_connections: int = 4_096,
     ) -> Server:
         """Binds at once (an OSError names the address or the file); answers after `start`. Port 0 takes a free one.
         `listen`, `grpc` and `uds` all answer HTTP and gRPC; `admin` answers health and metrics, which are then told
         nowhere else. `control` is the Unix socket of a control plane: /api/ and /feed/ are handed to it, at `admin` where
-        there is one."""
+        there is one. With `upstreams`, each `[/PREFIX=]URL`, `listen` is a gateway: what passes goes to them, and nothing else
+        is answered there."""
     def start(self) -> None: ...
     def addresses(self) -> dict[str, str]:
         """What was bound, by its name: `{"http": "127.0.0.1:8080", "uds": "unix:/run/headgate.sock"}`."""

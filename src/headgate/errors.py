@@ -53,7 +53,7 @@ class Mistake:
         place = [] if self.file is None else [self.file]
         place += [str(number) for number in (self.line, self.column) if number is not None]
         parts = [":".join(place), format_path(self.path), self.message]
-        return _printable(": ".join(part for part in parts if part))
+        return printable(": ".join(part for part in parts if part))
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -151,8 +151,8 @@ def format_path(path: Path) -> str:
     return text
 
 
-def _printable(text: str) -> str:
-    """A mistake quotes what a file holds; it must stay one line and must not drive the reader's terminal."""
+def printable(text: str) -> str:
+    """Text that quotes what a file holds: it must stay one line and must not drive the reader's terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import re
 
+import headgate._core as _core
+
 _BROKER_SCHEMES = ("redis://", "rediss://", "unix://")
 _REGION_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
@@ -36,6 +38,13 @@ def header_name(raw: object) -> str:
     value = raw.strip() if isinstance(raw, str) else ""
     if not _HEADER_NAME.match(value):
         raise ValueError("expected the name of a header, such as X-API-Key")
+    return value
+
+
+def upstreams(raw: object) -> str | None:
+    """[/PREFIX=]URL by comma. The engine knows what is one."""
+    value = optional_texts(raw)
+    _core.check_upstreams(split(value))
     return value
 
 

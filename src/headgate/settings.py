@@ -79,7 +79,8 @@ class Settings:
     )
     rules: str | None = _setting(
         None,
-        "Rules file: YAML, JSON, or JSON Lines in bulk. Of a node also where a control plane's rules come from: "
+        "Rules file: YAML, JSON, or JSON Lines in bulk. Of a node also a folder of envoyproxy/ratelimit's, or where a "
+        "control plane's rules come from: "
         "redis://, https://, postgresql://, sqlite:///, FILE.hgs; several by comma, best first. "
         "Default: the starter rules",
         values.optional_text,
@@ -128,6 +129,27 @@ class Settings:
         "open, closed or local: what decides a limit given with the call when the store cannot",
         values.choice("open", "closed", "local"),
     )
+    upstream: str | None = _setting(
+        None,
+        "Where requests go that pass: http://HOST:PORT, https://, h2c://, unix:/PATH, behind /PREFIX= for a part of "
+        "the paths; several by comma. The listening address is then a gateway and answers nothing itself",
+        lists.upstreams,
+    )
+    upstream_ca: str | None = _setting(
+        None, "Authority (PEM) of https:// upstreams. Default: those of the system", values.optional_text
+    )
+    upstream_connect_timeout_s: float = _setting(
+        5.0, "Seconds an upstream has to take a connection", values.seconds(0.001, 3600)
+    )
+    upstream_timeout_s: float = _setting(
+        60.0, "Seconds without a byte from or to an upstream before it is given up", values.seconds(0.001, 86_400)
+    )
+    upstream_idle_s: float = _setting(
+        4.0,
+        "Seconds a connection to an upstream is kept for the next request: less than the upstream keeps it",
+        values.seconds(0.001, 3600),
+    )
+    upstream_connections: int = _setting(4_096, "Connections open at once to each upstream", values.whole(1, 1_000_000))
     headers: tuple[str, ...] = _setting(
         ("x-ratelimit", "ietf"),
         "Rate headers that clients get: x-ratelimit, ietf, both by comma, or none",
@@ -310,6 +332,8 @@ def _contradictions(chosen: Mapping[str, Any]) -> Iterable[str]:
     """Values that are well on their own and not together."""
     if "listen" in chosen and chosen["listen"] is None and not chosen.get("uds") and not chosen.get("grpc"):
         yield "listen is empty and neither uds nor grpc is set: there is nowhere to answer; give one of them"
+    if chosen.get("upstream") and chosen.get("listen", _DEFAULT_LISTEN) is None:
+        yield "upstream needs listen: the address that requests for it come in at"
     has_cert, has_key = bool(chosen.get("tls_cert")), bool(chosen.get("tls_key"))
     if has_cert != has_key:
         yield "tls_cert and tls_key go together: give both or neither"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.backup.page import options
-from tests.servers.programs import Control, Node
+from tests.servers.program import Control, Node
 from tests.servers.server import Server
 
 

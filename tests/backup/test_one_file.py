@@ -11,7 +11,7 @@ import pytest
 
 from tests.backup.page import PAGE, Places, commands
 from tests.servers.postgres import Postgres
-from tests.servers.programs import Control, Node
+from tests.servers.program import Control, Node
 
 WRITTEN_URL = "postgresql://headgate@db.internal/headgate"
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.backup.page import Places, commands, options, shown
 from tests.servers.postgres import NOBODY, PASSWORD, USER, Postgres, binaries
-from tests.servers.programs import SOON_S, Control, Node
+from tests.servers.program import SOON_S, Control, Node
 from tests.servers.server import Server
 from tests.servers.waiting import wait_for
 
@@ -132,7 +132,7 @@ def test_a_recovered_database_begins_a_new_epoch_and_nodes_follow_it(kept: Kept,
             node.comes_to(login=5, search=7, mistake=None)
         head = control.answers("GET", "/fleet")["head"]
         assert int(head.split(".")[0]) > int(before.split(".")[0])
-        assert shown("After a restore", "text").strip() in control.log
+        assert shown("After a restore", "text").strip() in control.log()
         # And everything goes on: nobody was restarted, and the numbers that are given out again do not matter.
         control.answers("PUT", "/rules/login", name="login", match={"endpoint": "/login"}, by="user", limit="6/minute")
         for node in nodes:

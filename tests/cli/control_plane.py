@@ -29,6 +29,7 @@ class Nodes:
     live: int = 2
     behind: list[dict[str, Any]] = field(default_factory=list)
     waited: list[Position] = field(default_factory=list)
+    beats: list[Mapping[str, Any]] = field(default_factory=list)
     error: str | None = None
 
     def status(self) -> Mapping[str, Any]:
@@ -53,7 +54,7 @@ class Nodes:
         return {"version": str(position), "live": self.live, "behind": self.behind, "done": not self.behind}
 
     def beat(self, heartbeat: Mapping[str, Any]) -> None:
-        raise NotImplementedError
+        self.beats.append(heartbeat)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from headgate.cli import app
 from tests.docs.markdown import Page
 from tests.docs.pages import DOCS, README, first_rules
-from tests.servers.programs import PATIENCE_S, Serve
+from tests.servers.program import PATIENCE_S, Serve
 
 BLOCK_ID = "b7k2m9x4q1wz"
 
@@ -98,5 +98,5 @@ def test_what_serve_keeps_is_there_after_a_restart_and_prints_no_other_token(fol
     (folder / "server.log").unlink()
     with Serve(folder, token=serve.token) as again:
         assert "kept" in Shell(again).headgate("headgate blocks list")
-        assert "HEADGATE_TOKEN" not in again.log
+        assert "HEADGATE_TOKEN" not in again.log()
         assert Shell(again).status("""localhost:8080/v1/check -d '{"user": "42"}'""") == 403

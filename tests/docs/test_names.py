@@ -87,6 +87,7 @@ def test_every_metric_of_a_control_plane_is_documented_with_its_kind() -> None:
 def test_every_metric_that_a_page_names_exists() -> None:
     existing = set(DOCS["http"].section("Metrics").codes()) | {"headgate_limit"}  # A view's, for the throttle.
     existing |= set(DOCS["api"].section("Health and metrics").codes())
+    existing |= set(DOCS["gateway"].section("Watching it").codes())  # Of a node with upstreams.
     existing |= {"headgate_backup"}  # What a backup's first line begins with.
     existing |= set(control_metrics())
     assert [(page, name) for page, name in mentioned(r"(?<!@)\bheadgate_[a-z_]+\b") if name not in existing] == []

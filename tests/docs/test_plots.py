@@ -1,4 +1,4 @@
-"""The figures of docs/algorithms.md show what the engine does now."""
+"""The figures of docs/algorithms.md show what the engine does now, that of docs/benchmarks.md what its tables say."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from bench import report
+from bench.side_by_side import plot, table
 from tests.docs.pages import DOCS
 from tools import plots
 
@@ -22,7 +24,7 @@ def test_the_engine_admits_what_the_figures_were_drawn_from(data: plots.Data) ->
 
 
 def test_every_figure_was_drawn_from_that_data_and_is_shown(data: plots.Data) -> None:
-    figures = sorted(plots.FOLDER.glob("*.svg"))
+    figures = sorted(set(plots.FOLDER.glob("*.svg")) - {plot.FILE})
     assert [figure.stem for figure in figures] == sorted([*(arrivals.name for arrivals in plots.ARRIVALS), "worst"])
     for figure in figures:
         assert plots.digest_of(data) in figure.read_text(encoding="utf-8"), f"{figure.name}: run python tools/plots.py"
@@ -37,3 +39,9 @@ def test_the_table_under_the_figures_says_what_they_show(data: plots.Data) -> No
 @pytest.mark.parametrize("label", ["sliding_window", "sliding_log"])
 def test_algorithms_that_promise_it_never_pass_the_limit_in_any_window(label: str, data: plots.Data) -> None:
     assert max(data["worst"][label]) == plots.COUNT
+
+
+def test_the_figure_of_the_peers_was_drawn_from_the_tables_below_it_and_is_shown() -> None:
+    section = report.section_of(report.PAGE.read_text(encoding="utf-8"), report.PEERS)
+    assert f"data {table.digest(section)}" in plot.FILE.read_text(encoding="utf-8"), "run: make bench-peers"
+    assert table.PLOT in DOCS["benchmarks"].links()

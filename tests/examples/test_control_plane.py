@@ -22,7 +22,7 @@ from tests.docs.markdown import Page
 from tests.docs.pages import DOCS
 from tests.proxies.example import EXAMPLES
 from tests.servers.postgres import Postgres
-from tests.servers.programs import PATIENCE_S, Control, Node
+from tests.servers.program import PATIENCE_S, Control, Node
 from tests.servers.server import Server
 
 FOLDER = EXAMPLES / "control-plane"

@@ -14,7 +14,7 @@ import pytest
 from tests.feed.following import SOON_S
 from tests.servers.ports import HOST
 from tests.servers.process import Process
-from tests.servers.program import Program
+from tests.servers.program import Control, Node
 from tests.servers.server import Server
 from tests.servers.waiting import wait_for
 
@@ -22,19 +22,7 @@ START_S = 60.0
 METRIC = re.compile(r"^(headgate_feed_\w+) (\S+)$", re.MULTILINE)
 
 
-class Control(Program):
-    def call(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {self.token()}"}
-        answer = httpx.request(method, f"{self.url}/api/v1{path}", json=body, headers=headers, timeout=20)
-        assert answer.is_success, answer.text
-        return answer
-
-
-class Node(Program):
-    def check(self, user: str) -> dict[str, Any]:
-        answer: dict[str, Any] = httpx.post(f"{self.url}/v1/check", json={"user": user}, timeout=10).json()
-        return answer
-
+class FollowingNode(Node):
     def wait_until(self, position: str) -> None:
         wait_for("the change", lambda: self.feed()["position"] == position, SOON_S, self.log)
 
@@ -44,6 +32,12 @@ class Node(Program):
 
     def metrics(self) -> dict[str, float]:
         return {name: float(value) for name, value in METRIC.findall(httpx.get(f"{self.url}/metrics", timeout=10).text)}
+
+
+def change(control: Control, method: str, path: str, body: Any = None) -> httpx.Response:
+    answer = control.call(method, path, body)
+    assert answer.is_success, answer.text
+    return answer
 
 
 @pytest.fixture
@@ -58,24 +52,24 @@ def test_nodes_follow_a_control_plane_that_is_killed_and_go_on_without_anything(
 ) -> None:
     database = f"sqlite:///{tmp_path}/control.db"
     regions = f"eu={server.url}"
-    with Control(
-        tmp_path / "control", "control", "--database", database, "--feed-key-file", key_file, "--regions", regions
-    ) as control:
-        control.call("POST", "/rules", {"name": "one", "by": "user", "limit": "5/minute"})
+    with Control(tmp_path / "control", database, "--feed-key-file", key_file, "--regions", regions) as control:
+        change(control, "POST", "/rules", {"name": "one", "by": "user", "limit": "5/minute"})
         kept = str(tmp_path / "kept.hgs")
-        by_broker = ("--rules", server.url, "--feed-key-file", key_file, "--feed-snapshot", kept)
-        by_http = ("--rules", control.url, "--feed-key-file", key_file, "--feed-snapshot", "")
-        with Node(tmp_path / "n1", "node", *by_broker) as first, Node(tmp_path / "n2", "node", *by_http) as second:
+        key = ("--feed-key-file", key_file)
+        with (
+            FollowingNode(tmp_path / "n1", server.url, *key, "--feed-snapshot", kept) as first,
+            FollowingNode(tmp_path / "n2", control.url, *key, "--feed-snapshot", "") as second,
+        ):
             nodes = (first, second)
-            assert [node.check("7")["rule"] for node in nodes] == ["one", "one"]
+            assert [node.check(user="7")["rule"] for node in nodes] == ["one", "one"]
 
             # An emergency block is there at once, and the fleet says so.
-            answer = control.call("POST", "/blocks", {"user": "7", "for": "1h", "why": "abuse"})
+            answer = change(control, "POST", "/blocks", {"user": "7", "for": "1h", "why": "abuse"})
             version = answer.headers["X-Headgate-Version"]
-            fleet = control.call("GET", f"/versions/{version}/fleet?wait=20").json()
+            fleet = change(control, "GET", f"/versions/{version}/fleet?wait=20").json()
             assert (fleet["done"], fleet["live"]) == (True, 2)
             for node in nodes:
-                assert not node.check("7")["allowed"]
+                assert not node.check(user="7")["allowed"]
                 assert node.feed()["position"] == version
                 assert node.metrics()["headgate_feed_version"] == float(version.partition(".")[2])
                 assert node.metrics()["headgate_feed_lag_seconds"] < SOON_S
@@ -83,20 +77,20 @@ def test_nodes_follow_a_control_plane_that_is_killed_and_go_on_without_anything(
             # Killed while nodes wait: they go on, and catch up when it is back.
             control.process.kill()
             wait_for("the loss", lambda: second.feed()["error"], SOON_S, second.log)
-            assert not second.check("7")["allowed"]
+            assert not second.check(user="7")["allowed"]
             control.start()
-            version = control.call("DELETE", "/rules/one").headers["X-Headgate-Version"]
+            version = change(control, "DELETE", "/rules/one").headers["X-Headgate-Version"]
             for node in nodes:
                 node.wait_until(version)
                 assert node.feed()["error"] is None
-                assert node.check("8")["rule"] is None
+                assert node.check(user="8")["rule"] is None
 
             # Everything is away, and the node is started anew: it enforces what it saw last.
             first.process.kill()
             control.process.kill()
             server.kill9()
             first.start()
-            assert not first.check("7")["allowed"]
+            assert not first.check(user="7")["allowed"]
             assert first.feed()["position"] == version
             assert "Connection refused" in first.feed()["error"]
             assert first.metrics()["headgate_feed_errors_total"] >= 1

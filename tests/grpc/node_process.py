@@ -23,15 +23,21 @@ class NodeProcess(Closing):
     """Started at once, waited for when first asked for an address. Every door on a free port or in `folder`."""
 
     def __init__(self, folder: Path, *flags: str, rules: list[dict[str, Any]] | None = None) -> None:
-        rules_path, self._ready_path, self._log_path = folder / "rules.json", folder / "ready.json", folder / "log"
-        rules_path.write_text(json.dumps({"rules": RULES if rules is None else rules}))
+        self._rules_path, self._ready_path, self._log_path = (
+            folder / name for name in ("rules.json", "ready.json", "log")
+        )
+        self.write_rules(RULES if rules is None else rules)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADGATE_")}
         command = [sys.executable, "-m", "headgate", "node", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
-        command += ["--uds", str(folder / "node.sock"), "--admin", "127.0.0.1:0", "--rules", str(rules_path)]
+        command += ["--uds", str(folder / "node.sock"), "--admin", "127.0.0.1:0", "--rules", str(self._rules_path)]
         command += ["--log-format", "json", "--ready-file", str(self._ready_path), *flags]
         with self._log_path.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
         self._clients: list[Client] = []
+
+    def write_rules(self, rules: list[dict[str, Any]]) -> None:
+        """A node that runs takes them over within a second or so."""
+        self._rules_path.write_text(json.dumps({"rules": rules}))
 
     def close(self) -> None:
         for client in self._clients:

@@ -86,13 +86,14 @@ def test_a_message_that_claims_four_gigabytes_is_refused_at_its_head(survivor: S
         assert raw.answer(1).fields["grpc-status"] == "8"
 
 
-def test_a_message_sent_without_regard_for_the_window_is_cut_off(survivor: Survivor) -> None:
+def test_a_message_sent_without_regard_for_the_window_does_no_harm(survivor: Survivor) -> None:
+    """It is cut off where it overtakes the server, and passed over where the server keeps up."""
     with Raw.to(survivor.port) as raw:
         raw.send(http2.headers(1) + http2.data(1, b"\0\0\x0f\0\0"))
         for _ in range(5_000):
             if not raw.send(http2.data(1, b"x" * 16_000)):
                 break
-        raw.rest()
+        raw.finish()
 
 
 def test_header_lists_that_unfold_to_gigabytes_are_refused(survivor: Survivor) -> None:

@@ -25,6 +25,8 @@ ANSWERS = "answers"
 USUAL_CLIENT = "192.0.2.1"
 # Where a block says something else than the program: `title="headgate settings"`.
 SETTINGS = "settings"
+# Pages about files that are imported, not about programs: `tests/importing` holds them to what they say.
+IMPORTED = ("envoy-ratelimit", "kong", "limitador")
 
 _REQUESTS = re.compile(
     r"(?:(?P<times>\d+) × )?`(?P<method>[A-Z]+) (?P<path>/\S*)`"
@@ -89,7 +91,8 @@ def page(name: str) -> Page:
 
 
 def names() -> list[str]:
-    return sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "index")
+    """Pages that show programs side by side."""
+    return sorted(path.stem for path in FOLDER.glob("*.md") if path.stem not in ("index", *IMPORTED))
 
 
 def claims(name: str) -> Iterator[Claim]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,17 +94,6 @@ def described(descriptor: Descriptor, domain: str, hits: int) -> Described:
     if descriptor.limit is not None:
         own = ("own", domain, *descriptor.pairs()), Limit("sliding_window", descriptor.limit[0], MINUTE_US)
     return Described(request, max(hits, 1) if descriptor.hits is None else descriptor.hits, own)
-
-
-@pytest.fixture(scope="module")
-def learned() -> Iterator[Client]:
-    """Knows the messages, so that not every example has to ask for them."""
-    server = Server(Clocked(START_US).engine, listen="127.0.0.1:0", threads=1)
-    server.start()
-    with Client(first_address(server)) as client:
-        assert client.messages
-        yield client
-    server.drain(0.0)
 
 
 @examples(150)

@@ -26,6 +26,11 @@ def block(**fields: Any) -> dict[str, Any]:
     return rule(action="block", by=..., limit=..., **fields)
 
 
+def whole(entries: Any = ({"key": "a"},), **fields: Any) -> dict[str, Any]:
+    match = {"descriptor_exact": {"domain": "d", "entries": list(entries)}}
+    return rule(**({"by": ..., "match": match} | fields))
+
+
 def override(**fields: Any) -> dict[str, Any]:
     return {"overrides": [fields]}
 
@@ -52,6 +57,11 @@ GOOD: list[dict[str, Any]] = [
     rule(match={"tier": "free", "endpoint": "/a/{x}/*", "method": "POST", "ip": "10.0.0.0/8", "region": "eu"}),
     rule(match={"user": 42, "org": ["a", 7], "api_key": "k", "ip": ["::1", "2001:db8::/32"]}),
     rule(match={"descriptors": {"plan": "trial", "kind": ["a", "b"]}}),
+    whole(),
+    whole(entries=[{"key": 7, "value": 8}, {"key": "b*", "shared": True}, {"key": "c", "value": "d*", "shared": True}]),
+    whole(replaces=["b", "c"]),
+    whole(replaces="b", action="block", limit=..., until="2030-01-31T12:00:00Z"),
+    whole(action="allow", limit=...),
     rule(action="shadow"),
     rule(action="throttle", priority=-1_000_000, enabled=False, group="g", counter="c", description="d"),
     rule(**{"class": "abuse"}, on_store_failure="closed", precision="lease"),
@@ -110,6 +120,21 @@ BAD: list[dict[str, Any]] = [
     rule(match={"tier": ""}),
     rule(match={"endpoint": "login"}),
     rule(match={"descriptors": ["plan"]}),
+    rule(replaces="b"),
+    whole(replaces=[]),
+    whole(by="user"),
+    whole(limit=...),
+    whole(match={"descriptor_exact": {"domain": "d", "entries": [{"key": "a"}]}, "user": "7"}),
+    whole(match={"descriptor_exact": {"entries": [{"key": "a"}]}}),
+    whole(match={"descriptor_exact": {"domain": "d"}}),
+    whole(entries=[]),
+    whole(entries=[{"key": "a"}] * 33),
+    whole(entries=[{"value": "a"}]),
+    whole(entries=[{"key": "a", "value": ""}]),
+    whole(entries=[{"key": "a", "values": "b"}]),
+    whole(entries=[{"key": "a", "value": "b", "shared": True}]),
+    whole(entries=[{"key": "a*", "value": "b", "shared": True}]),
+    whole(entries=[{"key": "a", "value": "b*", "shared": "yes"}]),
     rule(response={"status": 200}),
     rule(response={"status": 600}),
     rule(response={"retry_after": 0}),

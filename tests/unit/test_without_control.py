@@ -45,3 +45,10 @@ def test_a_verb_that_needs_them_says_what_to_install(tmp_path: Path, words: list
     assert ended.returncode == 2
     assert "pip install headgate[control]" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_set_up_is_looked_at_without_any_of_them(tmp_path: Path) -> None:
+    ended = run(tmp_path, COMMAND, "doctor", "--store", "redis://127.0.0.1:1", "--http", "127.0.0.1:1")
+    assert ended.returncode == 2
+    assert "127.0.0.1:1: Connection refused  [store.away]" in ended.stdout
+    assert "Traceback" not in ended.stderr

@@ -1,8 +1,10 @@
 //! From a verdict to what a client sees: headers and bodies, as pure functions.
 
 use crate::algorithm::NEVER;
+use crate::quota::Quota;
 use crate::rule_index::RuleSet;
 use crate::verdict::{LimitResult, Path, Verdict};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -90,12 +92,44 @@ impl<'a> Answer<'a> {
         options: &HeaderOptions,
         put: &mut impl FnMut(&'static str, &str),
     ) {
+        let Some(bound) = self.each_plain_header(options, put) else { return };
+        if options.ietf {
+            let mut text = String::with_capacity(160);
+            put_policies(&mut text);
+            put("RateLimit-Policy", &text);
+            text.clear();
+            self.put_service_limit(&mut text, &bound, options.draft, put);
+        }
+    }
+
+    /// The same for one after the other of many: policies that are the same as the last time are not written anew.
+    pub fn each_header_again(
+        &self,
+        last: &mut LastPolicies,
+        options: &HeaderOptions,
+        put: &mut impl FnMut(&'static str, &str),
+    ) {
+        let Some(bound) = self.each_plain_header(options, put) else { return };
+        if options.ietf {
+            put("RateLimit-Policy", last.policies_of(self));
+            last.scratch.clear();
+            self.put_service_limit(&mut last.scratch, &bound, options.draft, put);
+        }
+    }
+
+    /// Those of no structure; what binds, if there is more to say.
+    #[inline]
+    fn each_plain_header(
+        &self,
+        options: &HeaderOptions,
+        put: &mut impl FnMut(&'static str, &str),
+    ) -> Option<Bound<'a>> {
         let mut digits = itoa::Buffer::new();
         let retry_after_s = self.retry_after_s(options.jitter);
         if let Some(seconds) = retry_after_s {
             put("Retry-After", digits.format(seconds));
         }
-        let Some(binding) = self.verdict.binding() else { return };
+        let binding = self.verdict.binding()?;
         let hide = self.response(binding.rule).is_some_and(|response| response.hide_remaining);
         if options.x_ratelimit {
             put("X-RateLimit-Limit", digits.format(binding.quota.capacity));
@@ -107,16 +141,7 @@ impl<'a> Answer<'a> {
                 put("X-RateLimit-Retry-After", digits.format(seconds));
             }
         }
-        if options.ietf {
-            let mut text = String::with_capacity(160);
-            put_policies(&mut text);
-            put("RateLimit-Policy", &text);
-            if !hide {
-                text.clear();
-                self.put_service_limit(&mut text, binding, options.draft, retry_after_s);
-                put("RateLimit", &text);
-            }
-        }
+        Some(Bound { binding, hide, retry_after_s })
     }
 
     /// The JSON body of a refusal.
@@ -173,7 +198,18 @@ impl<'a> Answer<'a> {
         put_parameter(text, ";w=", seconds_up(result.quota.full_window_us()).max(1));
     }
 
-    fn put_service_limit(&self, text: &mut String, result: &LimitResult, draft: Draft, retry_after_s: Option<u64>) {
+    /// The header of what is left, made in `text`.
+    fn put_service_limit(
+        &self,
+        text: &mut String,
+        bound: &Bound<'_>,
+        draft: Draft,
+        put: &mut impl FnMut(&'static str, &str),
+    ) {
+        let Bound { binding: result, hide, retry_after_s } = *bound;
+        if hide {
+            return;
+        }
         let next_us = if result.allowed() { result.measure.next_after_us } else { result.wait_us };
         let t = match draft {
             Draft::Ten => seconds_up(next_us),
@@ -185,6 +221,7 @@ impl<'a> Answer<'a> {
             // The fields must not contradict Retry-After.
             put_parameter(text, ";t=", retry_after_s.map_or(t, |retry_after_s| t.min(retry_after_s)));
         }
+        put("RateLimit", text);
     }
 
     fn put_policy_name(&self, text: &mut String, result: &LimitResult) {
@@ -218,6 +255,40 @@ impl<'a> Answer<'a> {
 
     fn response(&self, rule: Option<u32>) -> Option<&'a crate::rule::Response> {
         Some(&self.rules?.record(rule?).template.response)
+    }
+}
+
+/// The limit that headers speak of.
+struct Bound<'a> {
+    binding: &'a LimitResult,
+    hide: bool,
+    retry_after_s: Option<u64>,
+}
+
+/// The policies that were last told by one set of rules after another, and of what they were told: most requests of a client
+/// meet the same.
+#[derive(Default)]
+pub struct LastPolicies {
+    version: u64,
+    limits: SmallVec<[(Option<u32>, u8, Quota); 6]>,
+    text: String,
+    scratch: String,
+}
+
+impl LastPolicies {
+    fn policies_of(&mut self, answer: &Answer<'_>) -> &str {
+        let version = answer.rules.map_or(0, |rules| rules.version);
+        let limits = || answer.verdict.results.iter().filter(|result| !result.shadow);
+        let is_same = self.version == version
+            && limits().count() == self.limits.len()
+            && limits().zip(&self.limits).all(|(result, last)| (result.rule, result.nth, result.quota) == *last);
+        if !is_same {
+            self.version = version;
+            self.limits = limits().map(|result| (result.rule, result.nth, result.quota)).collect();
+            self.text.clear();
+            put_policies(&mut self.text, std::slice::from_ref(answer));
+        }
+        &self.text
     }
 }
 

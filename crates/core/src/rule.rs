@@ -88,7 +88,29 @@ pub struct Match {
     pub tier: Vec<String>,
     /// Sorted by name.
     pub descriptors: Vec<(String, Vec<String>)>,
+    /// Whole descriptors of calls, and then nothing else.
+    pub exact: Option<ExactMatch>,
 }
+
+/// A whole descriptor, entry by entry: it has exactly these, in this order (SEMANTICS 7.4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExactMatch {
+    pub domain: String,
+    pub entries: Vec<ExactEntry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExactEntry {
+    /// `key_value`, or the key alone for any value; what ends with `*` is a beginning.
+    pub text: String,
+    /// All values that this beginning takes count together.
+    pub shared: bool,
+}
+
+/// What a beginning ends with.
+pub const WILDCARD: char = '*';
+/// What a rule for whole descriptors counts by.
+pub const EXACT_BY: &str = "descriptor";
 
 /// What a counter is kept for. The empty set is `global`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
@@ -136,6 +158,8 @@ pub struct Rule {
     /// When a block ends.
     pub until_us: Option<u64>,
     pub response: Response,
+    /// Rules that do not apply to a call to which this one applies. Only for whole descriptors.
+    pub replaces: Vec<String>,
 }
 
 /// Whom an override is for.

@@ -8,29 +8,52 @@ use crate::store::Mode;
 use crate::store::remote::{Places, Question};
 use headgate_core::algorithm::NEVER;
 use headgate_core::rule::{Action, REFUSED_STATUS};
-use headgate_core::rule_index::RuleSet;
+use headgate_core::rule_index::{ExactSelection, RuleSet};
+use headgate_core::subject::put_principal;
 use headgate_core::verdict::{LimitResult, Path, Verdict, binding};
 use headgate_core::{Facts, Quota};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The most limits one call may meet: their places are counted in bytes.
 pub const CALL_LIMITS_MAX: usize = 200;
 
+/// What the names of counters of descriptions' own limits begin with.
+const OWN_KEY: &str = "rls/";
+/// What a rule for whole descriptors counts by, as shared stores name it.
+const EXACT_PRINCIPAL: &str = "descriptor";
+const EXACT_SUBJECT_DOMAIN: u8 = 65;
+
 /// One description. Nothing stands in for a fact it does not give.
 pub struct Description<'a> {
     pub facts: Facts<'a>,
+    pub whole: Whole<'a>,
     /// 0 only looks.
     pub cost: u64,
-    pub own: Own<'a>,
+    pub own: Own,
     /// Credentials that did not verify: refused whatever the rules say.
     pub is_refused: bool,
 }
 
+/// A description as it came, entry by entry.
+#[derive(Clone, Copy)]
+pub struct Whole<'a> {
+    pub domain: &'a str,
+    pub entries: &'a [Entry<'a>],
+    /// What it is counted as. Some entries may count by another value than their own.
+    pub name: &'a Naming<'a>,
+}
+
+type Naming<'a> = dyn Fn(&[(usize, &str)]) -> String + 'a;
+
+/// A key and its value.
+pub type Entry<'a> = (Cow<'a, str>, Cow<'a, str>);
+
 /// A limit that came with the description and stands in for those of the rules.
-pub enum Own<'a> {
+pub enum Own {
     None,
-    Limit { key: &'a str, quota: Quota },
+    Limit(Quota),
     Nothing,
 }
 
@@ -39,6 +62,8 @@ pub enum Own<'a> {
 pub enum Met {
     /// No limit: no rule applies, or one exempts it.
     Free,
+    /// No limit, and a rule for just this description says so.
+    Unlimited,
     /// A rule that blocks it, or none where its credentials or its own limit do.
     Blocked(Option<u32>),
     /// Positions among the call's limits.
@@ -64,6 +89,7 @@ pub struct Describing<'e> {
     places: Places,
     met: SmallVec<[Met; 5]>,
     exempt: Option<u32>,
+    replaced: SmallVec<[&'e str; 2]>,
 }
 
 impl Engine {
@@ -71,12 +97,24 @@ impl Engine {
     pub fn describe<'e>(&'e self, rules: &'e RuleSet, cost: u64, descriptions: usize) -> Describing<'e> {
         let call = Call { cost, mode: asked_mode(cost, Mode::Check), now_us: self.clock.now_us() };
         let limits = Limits::with_capacity(descriptions);
-        let (places, met, exempt) = (Places::default(), SmallVec::new(), None);
-        Describing { engine: self, rules, call, limits, places, met, exempt }
+        let (places, met, exempt, replaced) = (Places::default(), SmallVec::new(), None, SmallVec::new());
+        Describing { engine: self, rules, call, limits, places, met, exempt, replaced }
     }
 }
 
 impl Describing<'_> {
+    /// Rules that a description's rules replace do not apply to any of the call. So whoever adds descriptions shows
+    /// all of them here before the first is added.
+    pub fn show(&mut self, domain: &str, entries: &[Entry<'_>]) {
+        let rules = self.rules;
+        if rules.has_replacing() {
+            for rule in rules.select_exact(domain, entries, self.call.now_us).rules() {
+                let replaced = rules.record(rule).template.replaces.iter().flat_map(|names| names.iter());
+                self.replaced.extend(replaced.map(|name| &**name));
+            }
+        }
+    }
+
     pub fn add(&mut self, description: &Description<'_>) -> Result<(), TooMany> {
         let met = self.look_up(description);
         self.met.push(met);
@@ -100,13 +138,26 @@ impl Describing<'_> {
         match &description.own {
             Own::None => {}
             Own::Nothing => return Met::Blocked(None),
-            Own::Limit { key, quota } => {
+            Own::Limit(quota) => {
+                let key = &format!("{OWN_KEY}{}", (description.whole.name)(&[]));
                 let ask = engine.plain_limits(key, std::slice::from_ref(quota), description.cost)[0];
                 let position = self.put(ask, |places| put_plain_place(places, key, quota));
                 return Met::Limits(SmallVec::from_slice(&[position]));
             }
         }
         let mut positions = SmallVec::new();
+        if rules.has_exact() {
+            let whole = &description.whole;
+            let found = rules.select_exact(whole.domain, whole.entries, self.call.now_us);
+            if let Some(rule) = found.alone.filter(|rule| !self.is_replaced(*rule)) {
+                if rules.record(rule).template.action == Action::Allow {
+                    self.exempt = self.exempt.or(Some(rule));
+                    return Met::Unlimited;
+                }
+                return Met::Blocked(Some(rule));
+            }
+            self.ask_whole(whole, &found, description.cost, &mut positions);
+        }
         for winner in &selection.winners {
             let by = rules.by(winner.by);
             let Ok(subject) = rules.subject(&looked, by) else { continue };
@@ -119,6 +170,37 @@ impl Describing<'_> {
             }
         }
         if positions.is_empty() { Met::Free } else { Met::Limits(positions) }
+    }
+
+    /// Asks the limits of rules for whole descriptors.
+    fn ask_whole(
+        &mut self,
+        whole: &Whole<'_>,
+        found: &ExactSelection<'_>,
+        cost: u64,
+        positions: &mut SmallVec<[u8; 4]>,
+    ) {
+        let (engine, rules) = (self.engine, self.rules);
+        for winner in &found.winners {
+            if self.is_replaced(winner.winner.rule) {
+                continue;
+            }
+            let name = (whole.name)(&winner.shared);
+            let subject = rules.keyed().text(EXACT_SUBJECT_DOMAIN, &name);
+            let record = rules.record(winner.winner.rule);
+            for (nth, limit) in record.limits.iter().enumerate() {
+                let ask = engine.question(&winner.winner, record, nth, limit, subject, cost);
+                positions.push(self.put(ask, |places| {
+                    let mut key = Vec::with_capacity(48);
+                    put_principal(&mut key, EXACT_PRINCIPAL, Some(&name));
+                    put_place(places, &key, place_id(record, limit), &limit.quota);
+                }));
+            }
+        }
+    }
+
+    fn is_replaced(&self, rule: u32) -> bool {
+        !self.replaced.is_empty() && self.replaced.contains(&self.rules.name(rule))
     }
 
     /// A counter met twice is spent on once, for the larger cost, and every quota it is met with has to allow that.

@@ -1,5 +1,6 @@
 //! What happened to the store: the last few things, for whoever asks how this node is.
 
+use crate::per_process::PerProcess;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,7 +65,7 @@ pub struct Event {
 
 #[derive(Default)]
 pub struct Events {
-    ring: Mutex<VecDeque<Event>>,
+    ring: PerProcess<Mutex<VecDeque<Event>>>,
     counts: [AtomicU64; Kind::ALL.len()],
     total: AtomicU64,
     told: AtomicU64,
@@ -74,7 +75,8 @@ impl Events {
     pub fn add(&self, kind: Kind, shard: &str, detail: impl Into<String>) {
         let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         self.counts[kind as usize].fetch_add(1, Ordering::Relaxed);
-        let mut ring = self.ring.lock();
+        let ring = self.ring.get();
+        let mut ring = ring.lock();
         let number = self.total.fetch_add(1, Ordering::Relaxed) + 1;
         if ring.len() == EVENTS_MAX {
             ring.pop_front();
@@ -87,7 +89,7 @@ impl Events {
     }
 
     pub fn recent(&self) -> Vec<Event> {
-        self.ring.lock().iter().cloned().collect()
+        self.ring.get().lock().iter().cloned().collect()
     }
 
     /// Whether there is something [`Events::untold`] would give.
@@ -98,7 +100,8 @@ impl Events {
 
     /// What nobody has logged yet: each event is given out once.
     pub fn untold(&self) -> Vec<Event> {
-        let ring = self.ring.lock();
+        let ring = self.ring.get();
+        let ring = ring.lock();
         let told = self.told.swap(self.total.load(Ordering::Relaxed), Ordering::Relaxed);
         ring.iter().filter(|event| event.number > told).cloned().collect()
     }

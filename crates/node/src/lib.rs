@@ -13,6 +13,7 @@ pub mod fallback;
 pub mod feed;
 pub mod identity;
 pub mod ladder;
+mod per_process;
 pub mod refused_memory;
 pub mod serve;
 pub mod status_json;

@@ -36,6 +36,12 @@ pub fn parse_limit(text: &str, algorithm: Option<&str>) -> PyResult<Vec<(&'stati
     Ok(parts.collect())
 }
 
+/// Raises what is wrong with the upstreams of a gateway.
+#[pyfunction]
+pub fn check_upstreams(upstreams: Vec<String>) -> PyResult<()> {
+    headgate_node::serve::check_upstreams(&upstreams).map_err(PyValueError::new_err)
+}
+
 #[pyfunction]
 pub fn normalise_path(path: &str) -> String {
     normalise(path).into_owned()

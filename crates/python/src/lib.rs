@@ -42,6 +42,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(functions::check_limit_arguments, module)?)?;
     module.add_function(wrap_pyfunction!(functions::parse_limit, module)?)?;
     module.add_function(wrap_pyfunction!(functions::normalise_path, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::check_upstreams, module)?)?;
     module.add_function(wrap_pyfunction!(answers::binding_position, module)?)?;
     module.add_function(wrap_pyfunction!(web::identify_asgi, module)?)?;
     module.add_function(wrap_pyfunction!(web::identify_wsgi, module)?)?;

@@ -24,7 +24,8 @@ impl Server {
     #[new]
     #[pyo3(signature = (engine, *, listen = None, grpc = None, uds = None, admin = None, control = None, tls_cert = None, tls_key = None,
         tls_client_ca = None, admin_tls = "on", families = None, jitter = 0.1, problem_body = false, threads = 0,
-        max_connections = 10_000, max_body_bytes = 65_536, header_timeout = 10.0, idle_timeout = 75.0))]
+        max_connections = 10_000, max_body_bytes = 65_536, header_timeout = 10.0, idle_timeout = 75.0, upstreams = Vec::new(), upstream_ca = None,
+        upstream_connect_timeout = 5.0, upstream_timeout = 60.0, upstream_idle = 4.0, upstream_connections = 4_096))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         engine: PyRef<'_, PyEngine>,
@@ -45,6 +46,12 @@ impl Server {
         max_body_bytes: usize,
         header_timeout: f64,
         idle_timeout: f64,
+        upstreams: Vec<String>,
+        upstream_ca: Option<PathBuf>,
+        upstream_connect_timeout: f64,
+        upstream_timeout: f64,
+        upstream_idle: f64,
+        upstream_connections: usize,
     ) -> PyResult<Self> {
         if listen.is_none() && grpc.is_none() && uds.is_none() {
             return Err(PyValueError::new_err("listen, grpc, uds: at least one of them is needed"));
@@ -52,8 +59,9 @@ impl Server {
         if threads > THREADS_MAX {
             return Err(PyValueError::new_err(format!("threads: expected 0 to {THREADS_MAX}, got {threads}")));
         }
-        if max_connections == 0 || max_body_bytes == 0 {
-            return Err(PyValueError::new_err("max_connections, max_body_bytes: expected at least 1"));
+        if max_connections == 0 || max_body_bytes == 0 || upstream_connections == 0 {
+            let words = "max_connections, max_body_bytes, upstream_connections: expected at least 1";
+            return Err(PyValueError::new_err(words));
         }
         let admin_tls = match admin_tls {
             "off" => AdminTls::Off,
@@ -79,6 +87,12 @@ impl Server {
             max_body_bytes,
             header_timeout: seconds("header_timeout", header_timeout)?,
             idle_timeout: seconds("idle_timeout", idle_timeout)?,
+            upstreams,
+            upstream_ca,
+            upstream_connect_timeout: seconds("upstream_connect_timeout", upstream_connect_timeout)?,
+            upstream_timeout: seconds("upstream_timeout", upstream_timeout)?,
+            upstream_idle: seconds("upstream_idle", upstream_idle)?,
+            upstream_connections,
         };
         Ok(Self { inner: Inner::bind(engine.inner.clone(), options)? })
     }

@@ -11,6 +11,7 @@ from headgate.cli import (
     calls,
     check,
     control,
+    doctor,
     fleet,
     keys,
     node,
@@ -52,6 +53,7 @@ app.command("backup")(backup.backup)
 app.command("restore")(backup.restore)
 app.add_typer(bench.app, name="bench")
 app.command("status")(status.status)
+app.command("doctor")(doctor.doctor)
 app.command("settings")(settings.settings)
 app.command("version")(version.version)
 

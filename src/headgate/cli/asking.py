@@ -4,7 +4,6 @@ something, why, a dry run, and waiting until the nodes have it."""
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 import os
 import re
@@ -16,6 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from headgate.cli import times
+from headgate.cli.composed import composed, options_of, own_parameters
 from headgate.cli.control_client import Answer, Control, Query
 from headgate.cli.control_errors import HOW_TO_GET_A_TOKEN, told_as_change
 from headgate.cli.errors import EXIT_REFUSED, reported
@@ -52,8 +52,8 @@ WaitOption = Annotated[
     ),
 ]
 
-_READING = {"control": ControlOption, "token_file": TokenFileOption, "as_json": JsonOption}
-_CHANGING = {"why": WhyOption, "dry_run": DryRunOption, "wait": WaitOption}
+READING = {"control": ControlOption, "token_file": TokenFileOption, "as_json": JsonOption}
+CHANGING = {**READING, "why": WhyOption, "dry_run": DryRunOption, "wait": WaitOption}
 
 
 @dataclass(slots=True)
@@ -117,37 +117,24 @@ class WaitingCommand(TyperCommand):
 
 def reading(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a verb that asks and changes nothing. Its first parameter is an `Asked`."""
-    return lambda verb: app.command(name)(asking(verb, _READING))
+    return lambda verb: app.command(name)(asking(verb, READING))
 
 
 def changing(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a verb that changes something."""
-    return lambda verb: app.command(name, cls=WaitingCommand)(asking(verb, {**_READING, **_CHANGING}))
+    return lambda verb: app.command(name, cls=WaitingCommand)(asking(verb, CHANGING))
 
 
-def asking(verb: Callable[..., None], options: Mapping[str, Any] = _READING) -> Callable[..., None]:
+def asking(verb: Callable[..., None], options: Mapping[str, Any] = READING) -> Callable[..., None]:
     """A command of the verb's own parameters and these options, that runs the verb with an `Asked`."""
-    _, *own = inspect.signature(verb, eval_str=True).parameters.values()
-    kind = inspect.Parameter.KEYWORD_ONLY
-    also = [
-        inspect.Parameter(
-            name, kind, default=False if option in (JsonOption, DryRunOption) else None, annotation=option
-        )
-        for name, option in options.items()
-    ]
-    parameters = [*(item.replace(kind=kind) for item in own), *also]
+    _, *own = own_parameters(verb)
 
-    def command(**given: Any) -> None:
+    def run(**given: Any) -> None:
         chosen = {name: given.pop(name) for name in options}
         with asked_with(**chosen) as asked:
             verb(asked, **given)
 
-    command.__doc__ = verb.__doc__
-    command.__name__ = verb.__name__
-    command.__module__ = verb.__module__
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {item.name: item.annotation for item in parameters}
-    return command
+    return composed(verb, [*own, *options_of(options)], run)
 
 
 @contextlib.contextmanager

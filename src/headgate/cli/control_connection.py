@@ -11,6 +11,7 @@ from typing import Self
 from urllib.parse import unquote, urlsplit
 
 from headgate.cli.control_errors import ControlUnreachable
+from headgate.dialling import dial
 from headgate.errors import ConfigError
 
 DEFAULT_PORT = {"http": 80, "https": 443}
@@ -80,24 +81,10 @@ class Connection:
 
 
 def _dial(address: Address) -> socket.socket:
-    if address.socket_path is not None:
-        dialled = socket.socket(socket.AF_UNIX)
-        try:
-            dialled.settimeout(CONNECT_TIMEOUT_S)
-            dialled.connect(address.socket_path)
-        except BaseException:
-            dialled.close()
-            raise
-        return dialled
-    dialled = socket.create_connection((address.host, address.port), timeout=CONNECT_TIMEOUT_S)
-    try:
+    where = (address.host, address.port) if address.socket_path is None else address.socket_path
+    dialled = dial(where, CONNECT_TIMEOUT_S, ssl.create_default_context() if address.tls else None)
+    if address.socket_path is None:
         dialled.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-        dialled.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if address.tls:
-            return ssl.create_default_context().wrap_socket(dialled, server_hostname=address.host)
-    except BaseException:
-        dialled.close()
-        raise
     return dialled
 
 

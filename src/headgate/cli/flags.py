@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from headgate import setting_values as values
+from headgate.cli.composed import composed, own_parameters
 from headgate.settings import CONFIG_FILE, CONFIG_VARIABLE, SettingItem, setting_items
 
 _METAVARS = {
@@ -36,7 +37,11 @@ _METAVARS = {
     "api_key_header": "NAME",
     "trusted_proxies": "RANGES",
     "headers": "WORDS",
+    "upstream": "[/PREFIX=]URL",
+    "upstream_ca": "FILE",
 }
+# Those that may be given several times, which is the same as several by comma.
+_REPEATED = frozenset({"upstream"})
 _CONFIG_HELP = f"Settings file. Default: {CONFIG_FILE} here, if there is one [{CONFIG_VARIABLE}]"
 
 
@@ -45,9 +50,6 @@ def with_setting_flags(
 ) -> Callable[..., None]:
     """Give a verb that takes `config` and `**flags` one option for every setting. All are text: settings are
     validated in one place, wherever they come from. `also` gives some a second name."""
-    own = [
-        item for item in inspect.signature(verb, eval_str=True).parameters.values() if item.kind is not item.VAR_KEYWORD
-    ]
     options = [_option(item, also.get(item.name)) for item in setting_items()]
     config = inspect.Parameter(
         "config",
@@ -55,25 +57,21 @@ def with_setting_flags(
         default=None,
         annotation=Annotated[str | None, typer.Option("--config", help=_CONFIG_HELP, metavar="FILE")],
     )
-    own = [item for item in own if item.name != "config"]
-    parameters = [*options, config, *own]
+    own = [item for item in own_parameters(verb) if item.name != "config"]
 
-    def command(**given: Any) -> None:
+    def run(**given: Any) -> None:
+        for name in _REPEATED:
+            given[name] = ",".join(given[name]) if given[name] else None
         verb(**given)
 
-    command.__doc__ = verb.__doc__
-    command.__name__ = verb.__name__
-    command.__module__ = verb.__module__
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {item.name: item.annotation for item in parameters}
-    return command
+    return composed(verb, [*options, config, *own], run)
 
 
 def _option(item: SettingItem, also: str | None) -> inspect.Parameter:
     default = "" if item.default is None else f" (default {values.shown(item.default)})"
     names = [also, item.flag] if also else [item.flag]
     option = typer.Option(*names, help=f"{item.about}{default} [{item.variable}]", metavar=_metavar(item))
-    annotation = Annotated[str | None, option]
+    annotation = Annotated[list[str] | None, option] if item.name in _REPEATED else Annotated[str | None, option]
     return inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from headgate.cli import keys_in_file, times
-from headgate.cli.asking import (
-    ControlOption,
-    DryRunOption,
-    JsonOption,
-    TokenFileOption,
-    WaitingCommand,
-    WaitOption,
-    WhyOption,
-    asked_with,
-    is_named,
-)
-from headgate.cli.control_client import path_of
+from headgate.cli.asking import CHANGING, READING, Asked, WaitingCommand, asked_with, is_named
+from headgate.cli.composed import Verb, composed, options_of, own_parameters
+from headgate.cli.control_client import Answer, path_of
 from headgate.cli.errors import reported
 from headgate.cli.rules_read import LimitOption
 from headgate.cli.shown import LIMIT_DEFAULT, show_list, show_table, text
@@ -40,9 +34,52 @@ KeyArgument = Annotated[str, typer.Argument(metavar="ID", help="As `headgate key
 _COLUMNS = ("id", "name", "user", "org", "tier")
 
 
-@app.command("create", cls=WaitingCommand)
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys that a verb is about: those in `file` or, without one, those of a control plane. `shared` are the flags
+    of every verb that asks one."""
+
+    file: str | None
+    shared: Mapping[str, Any]
+
+    @property
+    def as_json(self) -> bool:
+        return bool(self.shared["as_json"])
+
+    @contextlib.contextmanager
+    def in_file(self, **of_control: object) -> Iterator[str]:
+        """The file. What only a control plane takes must not be given with one."""
+        of_control |= {name: self.shared.get(name) for name in ("why", "wait", "dry_run")}
+        with reported():
+            given = ", ".join(f"--{name.replace('_', '-')}" for name, value in of_control.items() if value)
+            if given:
+                raise ConfigError(f"{given}: only for keys of a control plane, not with a file")
+            assert self.file is not None
+            yield self.file
+
+    def asked(self) -> contextlib.AbstractContextManager[Asked]:
+        return asked_with(**self.shared)
+
+
+def _verb(name: str, shared: Mapping[str, Any], *, makes: bool = False) -> Callable[[Verb], Verb]:
+    """Register a verb whose first parameter is `Keys`. `makes`: a file need not be there."""
+
+    def register(verb: Verb) -> Verb:
+        def run(file: str | None, **given: Any) -> None:
+            chosen = {option: given.pop(option) for option in shared}
+            verb(Keys(_file(file, chosen["control"], chosen["token_file"], makes=makes), chosen), **given)
+
+        _, *own = own_parameters(verb)
+        command = composed(verb, [*own, *options_of({"file": FileOption, **shared})], run)
+        app.command(name, cls=WaitingCommand if "wait" in shared else None)(command)
+        return verb
+
+    return register
+
+
+@_verb("create", CHANGING, makes=True)
 def create(
-    file: FileOption = None,
+    keys: Keys,
     secret_file: SecretFileOption = keys_in_file.DEFAULT_SECRET_FILE,
     user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Whose key it is")] = None,
     tier: Annotated[str | None, typer.Option("--tier", metavar="NAME", help="The tier it gives")] = None,
@@ -54,12 +91,6 @@ def create(
     expires: Annotated[
         str | None, typer.Option("--expires", metavar="WHEN", help="2027-01-31, 2027-01-31T12:00:00Z, or 90d")
     ] = None,
-    control: ControlOption = None,
-    token_file: TokenFileOption = None,
-    as_json: JsonOption = False,
-    why: WhyOption = None,
-    dry_run: DryRunOption = False,
-    wait: WaitOption = None,
 ) -> None:
     """Make an API key. Its value is printed once, here; what is kept is its hash and whose it is.
 
@@ -69,36 +100,28 @@ def create(
       headgate keys create --file keys.yaml --secret-file keys.secret --user 42 --tier pro
     """
     given: dict[str, Any] = {"name": name, "user": user, "tier": tier, "org": org}
-    chosen = _file(file, control, token_file, makes=True)
-    if chosen is not None:
-        with reported():
-            _control_only(why=why, wait=wait, dry_run=dry_run, limit=limit)
-            key_id, value = keys_in_file.create(chosen, secret_file, given, expires)
-        _print_new({"id": key_id, "key": value, "file": chosen}, as_json, f"is in {chosen}")
+    if keys.file is not None:
+        with keys.in_file(limit=limit) as file:
+            key_id, value = keys_in_file.create(file, secret_file, given, expires)
+        _print_new({"id": key_id, "key": value, "file": file}, keys.as_json, f"is in {file}")
         return
-    with asked_with(control, token_file, as_json, why, dry_run, wait) as asked:
+    with keys.asked() as asked:
         body = {field: text for field, text in given.items() if text is not None}
         if expires is not None:
             body["expires"] = times.written(times.when(expires, "--expires"))
         if limit:
             body["limit"] = limit[0] if len(limit) == 1 else limit
-        answer = asked.change("POST", "/keys", body)
-        if not dry_run and not as_json:
-            typer.echo(answer.body["key"])
-        asked.done(answer, _kept(answer.body), answer.body)
+        _tell_new(asked, asked.change("POST", "/keys", body))
 
 
-@app.command("list")
+@_verb("list", READING)
 def list_keys(
-    file: FileOption = None,
+    keys: Keys,
     user: Annotated[str | None, typer.Option("--user", metavar="ID")] = None,
     org: Annotated[str | None, typer.Option("--org", metavar="ID")] = None,
     tier: Annotated[str | None, typer.Option("--tier", metavar="NAME")] = None,
     state: Annotated[str | None, typer.Option("--state", metavar="WORD", help="active, expired or revoked")] = None,
     limit: LimitOption = LIMIT_DEFAULT,
-    control: ControlOption = None,
-    token_file: TokenFileOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show the keys: whose they are, and which have ended.
 
@@ -108,35 +131,26 @@ def list_keys(
       headgate keys list --file keys.yaml
     """
     query = {"user": user, "org": org, "tier": tier, "state": state}
-    chosen = _file(file, control, token_file)
-    if chosen is not None:
-        with reported():
-            _control_only(**query)
-            entries = keys_in_file.listed(chosen)
-        if as_json:
+    if keys.file is not None:
+        with keys.in_file(**query) as file:
+            entries = keys_in_file.listed(file)
+        if keys.as_json:
             typer.echo(json.dumps(entries, indent=2))
         else:
-            show_table(
-                (*_COLUMNS, "state"), [[text(entry.get(at)) for at in (*_COLUMNS, "state")] for entry in entries]
-            )
+            shown = (*_COLUMNS, "state")
+            show_table(shown, [[text(entry.get(at)) for at in shown] for entry in entries])
         return
-    with asked_with(control, token_file, as_json) as asked:
+    with keys.asked() as asked:
         show_list(asked, "/keys", (*_COLUMNS, "state", "last used"), _row, limit=limit, query=query)
 
 
-@app.command("revoke", cls=WaitingCommand)
+@_verb("revoke", CHANGING)
 def revoke(
+    keys: Keys,
     key_id: KeyArgument,
-    file: FileOption = None,
     by: Annotated[
         str | None, typer.Option("--by", metavar="NAME", help="With --file: who revokes it; you unless given")
     ] = None,
-    control: ControlOption = None,
-    token_file: TokenFileOption = None,
-    as_json: JsonOption = False,
-    why: WhyOption = None,
-    dry_run: DryRunOption = False,
-    wait: WaitOption = None,
 ) -> None:
     """End a key, from now on. Running nodes take the change over by themselves.
 
@@ -145,38 +159,30 @@ def revoke(
       headgate keys revoke k3v9x2m4q7wz --wait
       headgate keys revoke k3v9x2m4q7wz --file keys.yaml
     """
-    chosen = _file(file, control, token_file)
-    if chosen is not None:
-        with reported():
-            _control_only(why=why, wait=wait, dry_run=dry_run)
-            keys_in_file.revoke(chosen, key_id, by)
-        if as_json:
-            typer.echo(json.dumps({"id": key_id, "revoked": True, "file": chosen}))
+    if keys.file is not None:
+        with keys.in_file() as file:
+            keys_in_file.revoke(file, key_id, by)
+        if keys.as_json:
+            typer.echo(json.dumps({"id": key_id, "revoked": True, "file": file}))
         else:
-            typer.echo(f"key {key_id} is revoked in {chosen}")
+            typer.echo(f"key {key_id} is revoked in {file}")
         return
-    with asked_with(control, token_file, as_json, why, dry_run, wait) as asked:
+    with keys.asked() as asked:
         if by is not None:
             raise ConfigError("--by is for files: the control plane knows you by your token")
         answer = asked.change("POST", path_of("keys", key_id, verb="revoke"))
         asked.done(answer, f"key {key_id} is revoked", answer.body)
 
 
-@app.command("rotate", cls=WaitingCommand)
+@_verb("rotate", CHANGING)
 def rotate(
+    keys: Keys,
     key_id: KeyArgument,
-    file: FileOption = None,
     secret_file: SecretFileOption = keys_in_file.DEFAULT_SECRET_FILE,
     grace: Annotated[
         str | None,
         typer.Option("--grace", metavar="TIME", help="The old one goes on for 24h; unless given, it ends now"),
     ] = None,
-    control: ControlOption = None,
-    token_file: TokenFileOption = None,
-    as_json: JsonOption = False,
-    why: WhyOption = None,
-    dry_run: DryRunOption = False,
-    wait: WaitOption = None,
 ) -> None:
     """Make a new key in place of an old one, for the same owner. The value is printed once; the old key ends after the
     grace.
@@ -185,25 +191,21 @@ def rotate(
     Example:
       headgate keys rotate k3v9x2m4q7wz --grace 24h
     """
-    chosen = _file(file, control, token_file)
-    if chosen is not None:
-        with reported():
-            _control_only(why=why, wait=wait, dry_run=dry_run)
+    if keys.file is not None:
+        with keys.in_file() as file:
             grace_s = 0 if grace is None else times.seconds(grace, "--grace")
-            new_id, value = keys_in_file.rotate(chosen, secret_file, key_id, grace_s)
-        _print_new({"id": new_id, "key": value, "file": chosen}, as_json, f"is in {chosen}, in place of {key_id}")
+            new_id, value = keys_in_file.rotate(file, secret_file, key_id, grace_s)
+        made = {"id": new_id, "key": value, "file": file}
+        _print_new(made, keys.as_json, f"is in {file}, in place of {key_id}")
         return
-    with asked_with(control, token_file, as_json, why, dry_run, wait) as asked:
+    with keys.asked() as asked:
         if grace is not None:
             times.seconds(grace, "--grace")
         body = {} if grace is None else {"grace": grace}
-        answer = asked.change("POST", path_of("keys", key_id, verb="rotate"), body)
-        if not dry_run and not as_json:
-            typer.echo(answer.body["key"])
-        asked.done(answer, _kept(answer.body), answer.body)
+        _tell_new(asked, asked.change("POST", path_of("keys", key_id, verb="rotate"), body))
 
 
-def _file(file: str | None, control: str | None, token_file: str | None, *, makes: bool = False) -> str | None:
+def _file(file: str | None, control: str | None, token_file: str | None, *, makes: bool) -> str | None:
     """The file that is meant, if it is a file. Where nothing speaks of a control plane, it is the one in this folder,
     as it was before there were control planes."""
     if file is not None:
@@ -223,12 +225,6 @@ def _file(file: str | None, control: str | None, token_file: str | None, *, make
     return keys_in_file.DEFAULT_FILE
 
 
-def _control_only(**flags: object) -> None:
-    given = ", ".join(f"--{name.replace('_', '-')}" for name, value in flags.items() if value)
-    if given:
-        raise ConfigError(f"{given}: only for keys of a control plane, not with a file")
-
-
 def _print_new(made: dict[str, str], as_json: bool, where: str) -> None:
     if as_json:
         typer.echo(json.dumps(made))
@@ -237,8 +233,11 @@ def _print_new(made: dict[str, str], as_json: bool, where: str) -> None:
     typer.echo(f"key {made['id']} {where}; its value is shown here once and kept nowhere", err=True)
 
 
-def _kept(body: dict[str, Any]) -> str:
-    return f"key {body.get('id')}; its value is shown here once and kept nowhere"
+def _tell_new(asked: Asked, answer: Answer) -> None:
+    """The value goes where it can be piped, the words beside it."""
+    if not asked.dry_run and not asked.as_json:
+        typer.echo(answer.body["key"])
+    asked.done(answer, f"key {answer.body.get('id')}; its value is shown here once and kept nowhere", answer.body)
 
 
 def _row(key: dict[str, Any]) -> tuple[str, ...]:

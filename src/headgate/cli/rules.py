@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from headgate.cli import rules_apply, rules_change, rules_read
-from headgate.cli.asking import changing, reading
+from headgate.cli import rules_apply, rules_change, rules_import, rules_read
+from headgate.cli.asking import WaitingCommand, changing, reading
 from headgate.cli.errors import EXIT_USAGE
 from headgate.model import find_mistakes, schema_text
 
@@ -17,7 +17,7 @@ app = typer.Typer(help="Rules, of a control plane and as files.", no_args_is_hel
 reading(app, "list")(rules_read.list_rules)
 reading(app, "show")(rules_read.show)
 changing(app, "apply")(rules_apply.apply)
-changing(app, "import")(rules_apply.import_file)
+app.command("import", cls=WaitingCommand)(rules_import.import_rules)
 reading(app, "export")(rules_read.export)
 reading(app, "diff")(rules_read.diff)
 reading(app, "history")(rules_read.history)

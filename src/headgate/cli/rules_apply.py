@@ -1,4 +1,4 @@
-"""`headgate rules apply|import`: rules as code."""
+"""`headgate rules apply`: rules as code."""
 
 from __future__ import annotations
 
@@ -52,28 +52,13 @@ def apply(
         raise ConfigError("name what to apply: -f FILE or -f DIR")
     bulk = bulk_file(named)
     if bulk is None:
-        _apply_documents(asked, named, prune=prune, yes=yes)
+        apply_documents(asked, read_sources(named), prune=prune, yes=yes)
     else:
         _apply_bulk(asked, bulk, prune=prune, yes=yes)
 
 
-def import_file(
-    asked: Asked,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="*.yaml, *.json, or *.jsonl in bulk")],
-    *,
-    yes: YesOption = False,
-) -> None:
-    """Add the rules of one file: `rules apply` that deletes nothing.
-
-    \b
-    Example:
-      headgate rules import rules.yaml --yes
-    """
-    apply(asked, files=[file], yes=yes)
-
-
-def _apply_documents(asked: Asked, files: list[str], *, prune: bool, yes: bool) -> None:
-    source = read_sources(files)
+def apply_documents(asked: Asked, source: RulesSource, *, prune: bool, yes: bool) -> None:
+    """Plan, ask, and send what was agreed to."""
     asked.interrupted = _NOTHING_CHANGED
     planned = _send(dataclasses.replace(asked, dry_run=True), source, prune)
     if asked.dry_run:

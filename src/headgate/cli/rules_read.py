@@ -14,7 +14,7 @@ from headgate.cli.control_client import ANSWER_BYTES_MAX, path_of
 from headgate.cli.control_errors import ControlRefused
 from headgate.cli.errors import EXIT_REFUSED
 from headgate.cli.replacing import replacing
-from headgate.cli.rules_source import SUFFIXES, bulk_file, read_sources
+from headgate.cli.rules_source import bulk_file, check_rules_name, read_sources
 from headgate.cli.shown import LIMIT_DEFAULT, LIMIT_MAX, joined, limit_text, match_text, show_entry, show_list, text
 from headgate.errors import ConfigError
 from headgate.model.document import BULK_SUFFIX
@@ -162,13 +162,15 @@ def export(
     Example:
       headgate rules export -o rules.yaml
     """
-    if output is not None and not output.endswith((*SUFFIXES, BULK_SUFFIX)):
-        raise ConfigError(f"{output}: expected a name that ends in .yaml, .json or {BULK_SUFFIX}")
+    from headgate.cli.yaml_text import document_text
+
+    if output is not None:
+        check_rules_name(output)
     if output is not None and output.endswith(BULK_SUFFIX):
         chunks = asked.control.download("/export", {"format": "ndjson"}, timeout_s=EXPORT_TIMEOUT_S)
     else:
         is_json = asked.as_json if output is None else output.endswith(".json")
-        chunks = iter([_written(_document(asked), is_json=is_json)])
+        chunks = iter([document_text(_document(asked), is_json=is_json).encode()])
     if output is None:
         for chunk in chunks:
             sys.stdout.buffer.write(chunk)
@@ -180,12 +182,6 @@ def export(
         typer.echo(json.dumps({"file": output, "bytes": size}))
     else:
         typer.echo(f"{output}: {size:,} bytes", err=True)
-
-
-def _written(document: dict[str, Any], *, is_json: bool) -> bytes:
-    from headgate.cli.yaml_text import yaml_text
-
-    return (json.dumps(document, indent=2) + "\n" if is_json else yaml_text(document)).encode()
 
 
 def _document(asked: Asked) -> dict[str, Any]:

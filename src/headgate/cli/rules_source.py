@@ -26,6 +26,12 @@ _LINE_PATH = re.compile(r"line ([0-9]+)(?:[:.] ?(.*))?\Z", re.DOTALL)
 _SENT_PATH = re.compile(r"(rules|overrides)\[([0-9]{1,9})\](?:\.(.*))?\Z", re.DOTALL)
 
 
+def check_rules_name(file: str) -> None:
+    """What a file of rules is written as goes by its name, as it does when it is read."""
+    if not file.endswith((*SUFFIXES, BULK_SUFFIX)):
+        raise ConfigError(f"{file}: expected a name that ends in .yaml, .json or {BULK_SUFFIX}")
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """One entry of a list, and where it was written."""

@@ -80,7 +80,16 @@ def joined(value: object) -> str:
 
 
 def match_text(match: Mapping[str, Any] | None) -> str:
+    exact = (match or {}).get("descriptor_exact")
+    if isinstance(exact, Mapping):
+        return _whole_text(exact)
     return " ".join(f"{name}={joined(value)}" for name, value in (match or {}).items()) or "any"
+
+
+def _whole_text(exact: Mapping[str, Any]) -> str:
+    """`edge: path=/x, user` for a whole descriptor."""
+    entries = [f"{entry['key']}={entry['value']}" if "value" in entry else entry["key"] for entry in exact["entries"]]
+    return f"{text(exact['domain'])}: {joined(entries)}"
 
 
 def limit_text(limit: object) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from headgate.cli.errors import EXIT_REFUSED
+from headgate.dialling import dial
 from headgate.setting_values import address as read_address
 
 DEFAULT_NODE = "127.0.0.1:8080"
@@ -58,15 +59,12 @@ def _ask(node: str, uds: str | None) -> dict[str, Any]:
 
 def _dial(node: str, uds: str | None) -> socket.socket:
     if uds is not None:
-        dialled = socket.socket(socket.AF_UNIX)
-        dialled.settimeout(TIMEOUT_S)
-        dialled.connect(uds)
-        return dialled
+        return dial(uds, TIMEOUT_S)
     where = read_address(node)
     if where is None:
         raise ValueError("expected HOST:PORT")
     host, _, port = where.rpartition(":")
-    return socket.create_connection((host.strip("[]"), int(port)), timeout=TIMEOUT_S)
+    return dial((host.strip("[]"), int(port)), TIMEOUT_S)
 
 
 def _is_well(told: dict[str, Any]) -> bool:

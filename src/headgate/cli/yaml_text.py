@@ -3,6 +3,7 @@ is not what other writers expect: `1e5` as text needs quotes here and nowhere el
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import yaml
@@ -25,6 +26,11 @@ def _text(dumper: Any, text: str) -> Any:
 
 
 _Dumper.add_representer(str, _text)
+
+
+def document_text(document: Any, *, is_json: bool) -> str:
+    """As a file of rules is written."""
+    return json.dumps(document, indent=2) + "\n" if is_json else yaml_text(document)
 
 
 def yaml_text(value: Any) -> str:

@@ -107,7 +107,9 @@ def _as_rules(change: Changed) -> Iterator[Rule]:
             continue
         body = json.loads(text)
         if change.kind is Kind.RULE:
-            yield body
+            # No request of one fact or another meets a rule for whole descriptors.
+            if "descriptor_exact" not in (body.get("match") or {}):
+                yield body
         elif change.kind in (Kind.OVERRIDE, Kind.BLOCK):
             named = PRINCIPALS if change.kind is Kind.OVERRIDE else BLOCKED_FACTS
             match = {fact: body[fact] for fact in named if fact in body}

@@ -132,18 +132,29 @@ def _find_nul(value: Any, path: Path, mistakes: Mistakes) -> None:
 
 
 def _clean_rule(body: Body, _: Mistakes) -> None:
-    _texts_at(body, ("name", "by", "group", "counter"))
+    _texts_at(body, ("name", "by", "group", "counter", "replaces"))
     match, response, limit = body.get("match"), body.get("response"), body.get("limit")
     if isinstance(match, dict):
         _texts_at(match, _MATCH_TEXTS)
         descriptors = match.get("descriptors")
         if isinstance(descriptors, dict):
             _texts_at(descriptors, tuple(descriptors))
+        _clean_whole(match.get("descriptor_exact"))
     if isinstance(response, dict):
         _texts_at(response, ("message",))
     for item in limit if isinstance(limit, list) else [limit]:
         if isinstance(item, dict):
             _texts_at(item, ("label",))
+
+
+def _clean_whole(exact: Any) -> None:
+    if not isinstance(exact, dict):
+        return
+    _texts_at(exact, ("domain",))
+    entries = exact.get("entries")
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, dict):
+            _texts_at(entry, ("key", "value"))
 
 
 def _clean_override(body: Body, _: Mistakes) -> None:

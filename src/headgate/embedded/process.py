@@ -35,6 +35,11 @@ def run(settings: Settings, *, ready_file: str | None = None) -> int:
         raise ConfigError(
             "`headgate serve` has a control plane of its own; to follow another one use `headgate node --rules URL`"
         )
+    if settings.upstream is not None and settings.admin is None:
+        raise ConfigError(
+            "with an upstream every request to the listening address goes there: give --admin HOST:PORT as well, where "
+            "health, metrics and the control plane are answered"
+        )
     log = configured_log(settings)
     options = _with_secret(plane_options(settings, settings.database), settings, log)
     plane = ControlPlane(options, log)

@@ -25,6 +25,7 @@ BULK_SUFFIX = ".jsonl"
 TEXT_NAME = "<text>"
 # How JSON documents tell an editor their schema; nothing to the engine.
 _SCHEMA_KEY = "$schema"
+_GIVE_BULK = f"give large rule sets as a bulk file, one JSON rule a line, named *{BULK_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def read_document(source: RulesSource) -> Document:
         return parse_text(source, TEXT_NAME, is_json=False)
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
-        return parse_text(_read_file(path), path, is_json=path.endswith(".json"))
+        return parse_text(read_text(path), path, is_json=path.endswith(".json"))
     return _from_data(source)
 
 
@@ -99,7 +100,14 @@ def find_mistakes(source: RulesSource) -> tuple[int, list[Mistake]]:
         document = read_document(source)
     except RulesFileError as error:
         return 0, list(error.mistakes)
-    return document.rule_count, document.mistakes(_core.validate_rules(document.json))
+    if document.flaws:
+        return document.rule_count, document.mistakes(_core.validate_rules(document.json))
+    try:
+        # Loaded, not only read: each rule may be well written, and all together more than a rule set holds.
+        _core.Engine().load_rules(document.json)
+    except _core.RulesError as error:
+        return document.rule_count, document.mistakes(error.errors)
+    return document.rule_count, []
 
 
 def parse_text(text: str, name: str | None, *, is_json: bool) -> Document:
@@ -130,7 +138,8 @@ def read_nodes(text: str, name: str | None) -> tuple[nodes.Node | None, list[Mis
     return read_yaml(text, name)
 
 
-def _read_file(path: str) -> str:
+def read_text(path: str, too_large: str = _GIVE_BULK) -> str:
+    """A file's text; `too_large` is what to do about one that is. Raises RulesFileError."""
     try:
         with open(path, "rb") as file:
             raw = file.read(nodes.TEXT_BYTES_MAX + 1)
@@ -138,7 +147,7 @@ def _read_file(path: str) -> str:
         message = f"cannot be read: {error.strerror or error}"
         raise RulesFileError([Mistake(path, None, None, (), message)]) from None
     if len(raw) > nodes.TEXT_BYTES_MAX:
-        raise RulesFileError([_too_large(path)])
+        raise RulesFileError([_too_large(path, too_large)])
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -148,12 +157,8 @@ def _read_file(path: str) -> str:
         raise RulesFileError([nodes.mistake_at(path, line, column, "not UTF-8 text")]) from None
 
 
-def _too_large(name: str | None) -> Mistake:
-    message = (
-        f"larger than {nodes.TEXT_BYTES_MAX // 2**20} MiB; give large rule sets as a bulk file, "
-        f"one JSON rule a line, named *{BULK_SUFFIX}"
-    )
-    return Mistake(name, None, None, (), message)
+def _too_large(name: str | None, hint: str = _GIVE_BULK) -> Mistake:
+    return Mistake(name, None, None, (), f"larger than {nodes.TEXT_BYTES_MAX // 2**20} MiB; {hint}")
 
 
 def _from_data(source: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Document:

@@ -28,6 +28,8 @@ class Scalar:
     line: int
     column: int
     value: None | bool | int | float | str
+    # Of true and false the word that stood there: another program's file may have meant the word.
+    word: str | None = None
 
 
 @dataclass(slots=True)

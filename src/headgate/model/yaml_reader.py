@@ -79,7 +79,7 @@ def read_yaml(text: str, file: str | None) -> tuple[Node | None, list[Mistake]]:
     except yaml.YAMLError as error:
         return None, [*reader.mistakes, Mistake(file, None, None, (), f"not YAML: {error}")]
     if reader.root is None and not reader.mistakes:
-        reader.mistakes.append(mistake_at(file, 1, 1, "the document is empty; expected `rules:` and a list"))
+        reader.mistakes.append(mistake_at(file, 1, 1, "the document is empty"))
     return reader.root, reader.mistakes
 
 
@@ -119,7 +119,7 @@ class _Reader:
             elif isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    self._wrong(*_place(event), "a rules file holds one document; remove this `---` and what follows")
+                    self._wrong(*_place(event), "one document a file; remove this `---` and what follows")
                     return
 
     def _scalar(self, event: Any) -> None:
@@ -139,7 +139,7 @@ class _Reader:
             problem = f"the tag {_tag_name(event.tag)} is not allowed here; write the value without it"
         if problem:
             self._wrong(line, column, problem)
-        node = Scalar(line, column, value)
+        node = Scalar(line, column, value, text if isinstance(value, bool) else None)
         if event.anchor is not None:
             self._anchors[event.anchor] = _Anchored(node, 1, len(text), 0)
         self._put(node, 0)

@@ -17,6 +17,7 @@ from headgate.node.rules_from import RulesFrom, rules_from
 from headgate.running import logs
 from headgate.running.chores import STOP_SIGNALS, Chore, do_chores
 from headgate.running.signals import SignalQueue
+from headgate.setting_lists import split
 from headgate.setting_values import without_password
 from headgate.settings import Settings
 from headgate.store_events import BAD_EVENTS
@@ -105,6 +106,12 @@ def _server(settings: Settings, limiter: Limiter, control: str | None) -> _core.
         max_body_bytes=settings.max_body_bytes,
         header_timeout=settings.header_timeout_s,
         idle_timeout=settings.idle_timeout_s,
+        upstreams=split(settings.upstream),
+        upstream_ca=settings.upstream_ca,
+        upstream_connect_timeout=settings.upstream_connect_timeout_s,
+        upstream_timeout=settings.upstream_timeout_s,
+        upstream_idle=settings.upstream_idle_s,
+        upstream_connections=settings.upstream_connections,
     )
 
 
@@ -128,12 +135,15 @@ def _announce(log: Any, settings: Settings, limiter: Limiter, server: _core.Serv
         rules=limiter.rule_count(),
         rules_from=rules.place,
         store=without_password(settings.store),
+        **({"upstream": settings.upstream} if settings.upstream else {}),
         try_it=_try_it(settings, addresses),
     )
 
 
 def _try_it(settings: Settings, addresses: dict[str, str]) -> str:
     """A command to paste."""
+    if settings.upstream:
+        return f"curl -si {'--insecure https' if settings.tls_cert else 'http'}://{addresses['http']}/"
     scheme, known = "http", ""
     if settings.tls_cert and "uds" not in addresses:
         # Whoever pastes it need not know our authority; clients of a node must.

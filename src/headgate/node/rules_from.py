@@ -39,16 +39,17 @@ class RulesFrom(Protocol):
 
 
 class FileRules:
-    """A file: changes are taken over when it is saved, and on SIGHUP."""
+    """A file, or a folder of envoyproxy/ratelimit's: changes are taken over when they are saved, and on SIGHUP."""
 
     def __init__(self, path: str, poll_s: float) -> None:
         self.place = path
         self._poll_s = poll_s
         self._file: RulesFile | None = None
 
-    def load(self, limiter: Limiter, log: Any) -> None:  # noqa: ARG002
+    def load(self, limiter: Limiter, log: Any) -> None:
         self._file = RulesFile(limiter, self.place)
         self._file.load()
+        self._tell(log)
 
     def chores(self, limiter: Limiter, server: _core.Server, log: Any) -> Sequence[Chore]:
         return [Chore(lambda asked: self._look(limiter, server, log, asked), self._poll_s)]
@@ -65,8 +66,17 @@ class FileRules:
         state = {"rules": limiter.rule_count(), "version": limiter.rules_version(), "file": self.place}
         if outcome.error is None:
             log.info("rules reloaded", **state)
+            self._tell(log)
         else:
             log.error("rules refused; the old ones go on", error=outcome.error, **state)
+
+    def _tell(self, log: Any) -> None:
+        """What of another limiter's files is not as it was there; the rest is for `headgate rules import` to say."""
+        assert self._file is not None
+        left_out = [note for note in self._file.notes if note.level == "cannot"]
+        if left_out:
+            first = left_out[0]
+            log.warning("not all could be taken over", places=len(left_out), first=first.where, what=first.what)
 
 
 class FeedRules:

@@ -1,4 +1,7 @@
-"""The rules file of a running node: notices a change, loads it, and keeps the old rules when the new are broken."""
+"""The rules file of a running node: notices a change, loads it, and keeps the old rules when the new are broken.
+
+A folder is one of envoyproxy/ratelimit's: its files are read as rules each time one of them changes.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.errors import HeadgateError
+from headgate.importing.envoy import read_envoy
+from headgate.importing.envoy_folder import envoy_files
+from headgate.importing.imported import Note
 from headgate.limiter import Limiter
-from headgate.upkeep.watched_files import WatchedFiles
+from headgate.upkeep.watched_files import WatchedFiles, WatchedFolder
 
 STARTER_FILE = Path(__file__).parent.parent / "starter.yaml"
 
@@ -21,17 +27,20 @@ class Outcome:
 
 
 class RulesFile:
-    """`load` once, `poll` now and then, `reload` on demand."""
+    """`load` once, `poll` now and then, `reload` on demand. `notes` are what reading a folder had to say."""
 
     def __init__(self, limiter: Limiter, path: str | os.PathLike[str]) -> None:
         self._limiter = limiter
         self.path = os.fspath(path)
-        self._watched = WatchedFiles(path)
+        self.notes: tuple[Note, ...] = ()
+        # Once and for all: a folder that is gone for a moment is no file.
+        self._folder = Path(path) if os.path.isdir(path) else None
+        self._watched = WatchedFiles(path) if self._folder is None else WatchedFolder(self._files)
 
     def load(self) -> None:
         """The first time: raises RulesFileError, since there are no old rules to go on with."""
         self._watched.remember()
-        self._limiter.reload(self.path)
+        self._load()
 
     def poll(self) -> Outcome | None:
         """Reload if the file changed; None when it did not."""
@@ -42,9 +51,20 @@ class RulesFile:
         self._watched.remember()
         return self._try_load()
 
+    def _files(self) -> list[Path]:
+        return [] if self._folder is None else envoy_files([self._folder])
+
+    def _load(self) -> None:
+        if self._folder is None:
+            self._limiter.reload(self.path)
+            return
+        imported = read_envoy([self._folder])
+        self._limiter.reload(imported.document)
+        self.notes = imported.notes
+
     def _try_load(self) -> Outcome:
         try:
-            self._limiter.reload(self.path)
+            self._load()
         except HeadgateError as error:
             return Outcome(str(error))
         # Whatever a file does to us, the node goes on answering by the old rules.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable, Sequence
+
+from headgate.errors import ConfigError
 
 _HASH_CHUNK_BYTES = 1024 * 1024
 
@@ -32,6 +35,31 @@ class WatchedFiles:
         self.remember()
         # Editors and config maps rewrite files without changing them; that is no change. A file that cannot be read is.
         return None in digests or None in self._digests or digests != self._digests
+
+
+class WatchedFolder:
+    """The same for files that come and go. `found` says which there are; what it raises is that there are none."""
+
+    def __init__(self, found: Callable[[], Sequence[str | os.PathLike[str]]]) -> None:
+        self._found = found
+        self._files = WatchedFiles()
+
+    def remember(self) -> None:
+        self._files = WatchedFiles(*self._there())
+        self._files.remember()
+
+    def changed(self) -> bool:
+        """Whether other files are there than when last remembered, or they hold something else."""
+        if [os.fspath(path) for path in self._there()] == self._files.paths:
+            return self._files.changed()
+        self.remember()
+        return True
+
+    def _there(self) -> Sequence[str | os.PathLike[str]]:
+        try:
+            return self._found()
+        except ConfigError:
+            return ()
 
 
 def _look(path: str) -> Stamp:

@@ -51,5 +51,6 @@ pub fn block(reader: &mut Reader<'_, '_>, value: &Value) -> Option<Rule> {
         precision: Precision::Exact,
         until_us,
         response: Response::default(),
+        replaces: Vec::new(),
     })
 }

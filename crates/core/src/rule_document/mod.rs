@@ -1,6 +1,7 @@
 //! Rule documents: JSON in, rules or a list of every mistake out.
 
 mod block_reader;
+mod exact_reader;
 mod plain;
 mod reader;
 mod rule_reader;

@@ -80,7 +80,7 @@ pub fn read_plain(text: &str) -> Option<Rule> {
         method: facts(given.method)?.into_iter().map(|method| method.to_ascii_uppercase()).collect(),
         ip: facts(given.ip)?.iter().map(|text| Cidr::parse(text).ok()).collect::<Option<_>>()?,
         endpoint: facts(given.endpoint)?.iter().map(|text| Pattern::parse(text).ok()).collect::<Option<_>>()?,
-        descriptors: Vec::new(),
+        ..Match::default()
     };
     let priority = plain.priority.unwrap_or(i64::from(DEFAULT_PRIORITY));
     if !(-PRIORITY_MAX..=PRIORITY_MAX).contains(&priority) {
@@ -100,6 +100,7 @@ pub fn read_plain(text: &str) -> Option<Rule> {
         precision: Precision::Exact,
         until_us: None,
         response: Response::default(),
+        replaces: Vec::new(),
     })
 }
 

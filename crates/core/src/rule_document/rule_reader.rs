@@ -1,5 +1,6 @@
 //! One rule, or one override, out of JSON.
 
+use super::exact_reader;
 use super::reader::Reader;
 use crate::facts::{DESCRIPTORS_MAX, Dim};
 use crate::limit_text::{LIMITS_MAX, parse_limits};
@@ -7,8 +8,8 @@ use crate::net::Cidr;
 use crate::path::Pattern;
 use crate::quota::{Algorithm, Quota};
 use crate::rule::{
-    Action, By, DEFAULT_PRIORITY, Limit, Match, OPERATOR_PRIORITY, OnStoreFailure, Override, Precision, Principal,
-    Response, Rule,
+    Action, By, DEFAULT_PRIORITY, EXACT_BY, Limit, Match, OPERATOR_PRIORITY, OnStoreFailure, Override, Precision,
+    Principal, Response, Rule,
 };
 use crate::rule_index::ALL_RULES;
 use crate::time_text::parse_rfc3339_us;
@@ -36,9 +37,11 @@ const RULE_KEYS: &[&str] = &[
     "precision",
     "until",
     "response",
+    "replaces",
     "description",
 ];
-const MATCH_KEYS: &[&str] = &["tier", "endpoint", "method", "ip", "user", "api_key", "org", "region", "descriptors"];
+const MATCH_KEYS: &[&str] =
+    &["tier", "endpoint", "method", "ip", "user", "api_key", "org", "region", "descriptors", exact_reader::KEY];
 const OVERRIDE_KEYS: &[&str] =
     &["user", "org", "api_key", "tier", "limit", "algorithm", "counter", "block", "description"];
 const PRECISION: &[(&str, Precision)] =
@@ -58,7 +61,11 @@ pub fn rule(reader: &mut Reader<'_, '_>, value: &Value) -> Option<Rule> {
     };
     let action = read(reader, object, "action", action).unwrap_or(Action::Throttle);
     let matches = read(reader, object, "match", |reader, value| Some(matches(reader, value))).unwrap_or_default();
-    let (by, limits) = by_and_limits(reader, object, action);
+    let is_exact = object.get("match").is_some_and(|given| given.get(exact_reader::KEY).is_some());
+    if is_exact {
+        exact_reader::check_alone(reader, object);
+    }
+    let (by, limits) = by_and_limits(reader, object, action, is_exact);
     let class = read(reader, object, "class", |reader, value| reader.choice(value, CLASSES));
     let on_store_failure =
         read(reader, object, "on_store_failure", |reader, value| reader.choice(value, OnStoreFailure::NAMES));
@@ -84,6 +91,8 @@ pub fn rule(reader: &mut Reader<'_, '_>, value: &Value) -> Option<Rule> {
             .unwrap_or(Precision::Exact),
         until_us,
         response: read(reader, object, "response", |reader, value| Some(response(reader, value))).unwrap_or_default(),
+        replaces: read(reader, object, "replaces", |r, value| exact_reader::replaces(r, value, is_exact))
+            .unwrap_or_default(),
         name: name?,
     })
 }
@@ -117,6 +126,7 @@ pub fn override_(reader: &mut Reader<'_, '_>, value: &Value) -> Option<Override>
         precision: Precision::Exact,
         until_us: None,
         response: Response::default(),
+        replaces: Vec::new(),
     };
     let mut rules = Vec::new();
     let limits = read_limits(reader, object);
@@ -210,10 +220,15 @@ fn action(reader: &mut Reader<'_, '_>, value: &Value) -> Option<Action> {
     reader.choice(value, &choices)
 }
 
-fn by_and_limits(reader: &mut Reader<'_, '_>, object: &Map<String, Value>, action: Action) -> (By, Vec<Limit>) {
+fn by_and_limits(
+    reader: &mut Reader<'_, '_>,
+    object: &Map<String, Value>,
+    action: Action,
+    is_exact: bool,
+) -> (By, Vec<Limit>) {
     if action.decides_alone() {
         for key in ["by", "limit", "algorithm", "counter"] {
-            if object.contains_key(key) {
+            if object.contains_key(key) && !(is_exact && key == "by") {
                 let message = format!("a rule with `action: {}` takes no `{key}`", action.name());
                 reader.within(key, |reader| reader.wrong(message));
             }
@@ -221,6 +236,7 @@ fn by_and_limits(reader: &mut Reader<'_, '_>, object: &Map<String, Value>, actio
         return (By::default(), Vec::new());
     }
     let by = match object.get("by") {
+        _ if is_exact => By { dims: 0, descriptors: vec![EXACT_BY.to_string()] },
         Some(value) => reader.within("by", |reader| by(reader, value)),
         None => {
             reader.wrong("a limit needs a `by`: what it counts by, such as `user`, `ip` or `global`");
@@ -353,6 +369,7 @@ fn matches(reader: &mut Reader<'_, '_>, value: &Value) -> Match {
     if let Some(value) = object.get("descriptors") {
         matches.descriptors = reader.within("descriptors", |reader| descriptors(reader, value));
     }
+    matches.exact = read(reader, object, exact_reader::KEY, exact_reader::exact_match);
     let counts = [
         matches.user.len(),
         matches.api_key.len(),

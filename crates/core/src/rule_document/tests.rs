@@ -86,3 +86,44 @@ fn blocks_are_rules_above_all_others() {
         assert!(read_rule(&format!(r#"{{"name":"{name}","action":"block"}}"#)).is_err(), "{name}");
     }
 }
+
+#[test]
+fn a_whole_descriptor_is_read_and_every_mistake_in_it_is_named() {
+    let rule = |exact: &str, rest: &str| {
+        let exact = format!(r#"{{"descriptor_exact": {exact}}}"#);
+        read_rule(&format!(r#"{{"name": "r", "match": {exact}, {rest}}}"#))
+    };
+    let good =
+        r#"{"domain": "d", "entries": [{"key": "a", "value": "b"}, {"key": "c", "value": "x*", "shared": true}]}"#;
+    let read = rule(good, r#""limit": "5/minute", "replaces": ["other"]"#).unwrap();
+    let exact = read.matches.exact.unwrap();
+    let texts: Vec<_> = exact.entries.iter().map(|entry| (entry.text.as_str(), entry.shared)).collect();
+    assert_eq!((exact.domain.as_str(), texts), ("d", vec![("a_b", false), ("c_x*", true)]));
+    assert_eq!((read.by.names(), read.replaces), (vec!["descriptor".to_string()], vec!["other".to_string()]));
+
+    let limit = r#""limit": "5/minute""#;
+    for (exact, rest, words) in [
+        (r#"[]"#, limit, "expected a mapping"),
+        (r#"{"entries": [{"key": "a"}]}"#, limit, "needs a `domain`"),
+        (r#"{"domain": "d"}"#, limit, "needs `entries`"),
+        (r#"{"domain": "d", "entries": []}"#, limit, "must be 1 to 32 entries"),
+        (r#"{"domain": "d", "entries": {"key": "a"}}"#, limit, "expected a list"),
+        (r#"{"domain": "d", "entries": [{"value": "a"}]}"#, limit, "an entry needs a `key`"),
+        (r#"{"domain": "d", "entries": [{"key": "a", "value": ""}]}"#, limit, "must be 1 to"),
+        (r#"{"domain": "d", "entries": [{"key": "a", "values": "b"}]}"#, limit, "did you mean `value`?"),
+        (r#"{"domain": "d", "entries": [{"key": "a", "value": "b", "shared": true}]}"#, limit, "can count together"),
+        (good, r#""limit": "5/minute", "by": "user""#, "takes no `by`"),
+        (good, r#""action": "block", "limit": "5/minute""#, "takes no `limit`"),
+        (good, r#""action": "throttle""#, "needs a `limit`"),
+    ] {
+        let mistakes = rule(exact, rest).unwrap_err();
+        assert!(mistakes.iter().any(|mistake| mistake.message.contains(words)), "{exact} {rest}: {mistakes:?}");
+        assert_eq!(mistakes.len(), 1, "{exact} {rest}: {mistakes:?}");
+    }
+    let beside =
+        r#"{"name": "r", "match": {"user": "7", "descriptor_exact": {"domain": "d", "entries": [{"key": "a"}]}}"#;
+    let mistakes = read_rule(&format!("{beside}, {limit}}}")).unwrap_err();
+    assert!(mistakes[0].to_string().starts_with("match.user: `descriptor_exact` stands alone"), "{mistakes:?}");
+    let mistakes = read_rule(r#"{"name": "r", "by": "user", "limit": "5/minute", "replaces": "x"}"#).unwrap_err();
+    assert!(mistakes[0].to_string().starts_with("replaces: only a rule with"), "{mistakes:?}");
+}

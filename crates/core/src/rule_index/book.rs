@@ -1,6 +1,7 @@
 //! Where versions of the rules are made.
 
 use super::combination::{Combination, combinations};
+use super::exact::{EXACT_RULES_MAX, Leaf};
 use super::patterns::{self, Patterns};
 use super::records::{BuiltLimit, LimitSet, PATTERNS_MAX, RankedKey, Record, RecordParts, Records, Template};
 use super::set::{
@@ -11,7 +12,7 @@ use super::table::{Entry, Strength, Table};
 use crate::facts::Dim;
 use crate::hash::{Hash, Keyed, shared_id};
 use crate::path::Pattern;
-use crate::rule::{Action, By, Limit, OPERATOR_PRIORITY, Override, Principal, Rule};
+use crate::rule::{Action, By, ExactMatch, Limit, OPERATOR_PRIORITY, Override, Principal, Rule};
 use hashbrown::HashTable;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -62,6 +63,8 @@ pub struct RuleBook {
     by_numbers: HashMap<By, u16>,
     group_numbers: HashMap<Arc<str>, u16>,
     tier_numbers: HashMap<Arc<str>, u32>,
+    /// What each rule for whole descriptors is found by.
+    exact_paths: HashMap<u32, ExactMatch>,
     /// Names of rules switched to shadow, there or not.
     switched: HashSet<Box<str>>,
     patterns_changed: bool,
@@ -75,6 +78,7 @@ impl RuleBook {
             shapes: Arc::default(),
             patterns: Arc::default(),
             table: Table::default(),
+            exact: Arc::default(),
             records: Records::default(),
             bys: Arc::default(),
             needed: 0,
@@ -95,6 +99,7 @@ impl RuleBook {
             by_numbers: HashMap::new(),
             group_numbers: HashMap::from([(other, OTHER_GROUP)]),
             tier_numbers: HashMap::new(),
+            exact_paths: HashMap::new(),
             switched: HashSet::new(),
             patterns_changed: false,
         }
@@ -141,7 +146,8 @@ impl RuleBook {
         self.check_room(rule)?;
         self.remove(&rule.name);
         let keyed = self.set.keyed.clone();
-        let combinations = if rule.enabled { combinations(&rule.matches) } else { Vec::new() };
+        let is_found_by_facts = rule.enabled && rule.matches.exact.is_none();
+        let combinations = if is_found_by_facts { combinations(&rule.matches) } else { Vec::new() };
         let mut keys: Vec<RankedKey> = Vec::with_capacity(combinations.len());
         for combination in &combinations {
             let seed = self.seed_of_shape(combination.shape());
@@ -159,6 +165,11 @@ impl RuleBook {
             response: rule.response.clone(),
             on_store_failure: rule.on_store_failure,
             precision: rule.precision,
+            replaces: rule
+                .matches
+                .exact
+                .is_some()
+                .then(|| rule.replaces.iter().map(|name| name.as_str().into()).collect()),
         };
         let counter = rule.counter.as_deref().unwrap_or(&rule.name);
         let record = Record::new(RecordParts {
@@ -184,6 +195,12 @@ impl RuleBook {
             let strength = Strength::new(rule.priority, ranked.rank());
             self.set.table.insert(Entry { key: ranked.key, strength, value: id, by, flags });
         }
+        if let Some(path) = rule.matches.exact.as_ref().filter(|_| rule.enabled) {
+            let shared = Leaf::shared_of(&path.entries);
+            let leaf = Leaf { rule: id, by, flags, priority: rule.priority, shared };
+            Arc::make_mut(&mut self.set.exact).insert(path, leaf, !rule.replaces.is_empty());
+            self.exact_paths.insert(id, path.clone());
+        }
         let records = &self.set.records;
         let hash = |id: &u32| keyed.text(NAME_DOMAIN, records.name(*id))[0];
         self.names.insert_unique(keyed.text(NAME_DOMAIN, &rule.name)[0], id, hash);
@@ -199,6 +216,10 @@ impl RuleBook {
         for ranked in keys {
             self.set.table.remove(ranked.key, id);
             self.release_pattern(ranked.pattern());
+        }
+        if let Some(path) = self.exact_paths.remove(&id) {
+            let replaces = self.set.records.at(id).template.replaces.as_ref().is_some_and(|names| !names.is_empty());
+            Arc::make_mut(&mut self.set.exact).remove(&path, id, replaces);
         }
         let hash = self.set.keyed.text(NAME_DOMAIN, name)[0];
         if let Ok(entry) = self.names.find_entry(hash, |other| *other == id) {
@@ -219,6 +240,9 @@ impl RuleBook {
             let keys: Vec<RankedKey> = self.set.records.at(id).keys().collect();
             for ranked in keys {
                 self.set.table.flip(ranked.key, id, SWITCHED);
+            }
+            if let Some(path) = self.exact_paths.get(&id) {
+                Arc::make_mut(&mut self.set.exact).flip(path, id, SWITCHED);
             }
         }
         changed
@@ -264,6 +288,11 @@ impl RuleBook {
     fn check_room(&self, rule: &Rule) -> Result<(), BookError> {
         if self.by_numbers.len() >= BYS_MAX && !self.by_numbers.contains_key(&rule.by) {
             return Err(BookError(format!("`{}`: rules count by more than {BYS_MAX} different sets", rule.name)));
+        }
+        let is_known = self.find(&rule.name).is_some_and(|id| self.exact_paths.contains_key(&id));
+        if rule.matches.exact.is_some() && !is_known && self.set.exact.len() >= EXACT_RULES_MAX {
+            let message = format!("`{}`: more than {EXACT_RULES_MAX} rules match whole descriptors", rule.name);
+            return Err(BookError(message));
         }
         if self.pattern_uses.len() + rule.matches.endpoint.len() > PATTERNS_MAX {
             return Err(BookError(format!("`{}`: rules name more than {PATTERNS_MAX} endpoints", rule.name)));

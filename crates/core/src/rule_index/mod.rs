@@ -6,6 +6,7 @@
 
 mod book;
 mod combination;
+mod exact;
 mod patterns;
 mod records;
 mod select;
@@ -13,9 +14,12 @@ mod set;
 mod table;
 
 pub use book::{ALL_RULES, BookError, GROUPS_MAX, OTHER_GROUP, RuleBook};
+pub use exact::{EXACT_RULES_MAX, ExactSelection, ExactWinner};
 pub use records::{BuiltLimit, Record, Template};
 pub use select::{Candidate, Looked, Outcome, Selection, Winner};
 pub use set::{BuiltBy, RuleSet};
 
+#[cfg(test)]
+mod exact_tests;
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,8 @@ pub struct Template {
     pub response: Response,
     pub on_store_failure: OnStoreFailure,
     pub precision: Precision,
+    /// Of a rule for whole descriptors: the names of those it replaces in a call.
+    pub replaces: Option<Box<[Box<str>]>>,
 }
 
 /// A limit, ready to count with.
@@ -29,6 +31,13 @@ pub struct BuiltLimit {
     /// The label as shared stores know it.
     pub label_id: u64,
     pub quota: Quota,
+}
+
+impl BuiltLimit {
+    /// Whether its label is more than its position.
+    pub fn is_named(&self, nth: usize) -> bool {
+        self.label.parse() != Ok(nth)
+    }
 }
 
 /// The limits of a rule; rules with the same limits share one.

@@ -45,6 +45,12 @@ pub struct Winner {
     among_shadows: bool,
 }
 
+impl Winner {
+    pub(super) fn new(rule: u32, by: u16, shadow: bool, among_shadows: bool) -> Self {
+        Self { rule, by, shadow, among_shadows }
+    }
+}
+
 /// What was chosen for a request.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {

@@ -1,6 +1,7 @@
 //! One version of the rules.
 
 use super::book::{OPERATOR, SWITCHED};
+use super::exact::ExactRules;
 use super::patterns::Patterns;
 use super::records::{RankedKey, Record, Records};
 use super::table::Table;
@@ -39,6 +40,8 @@ pub struct RuleSet {
     pub(super) shapes: Arc<Vec<SeededShape>>,
     pub(super) patterns: Arc<Patterns>,
     pub(super) table: Table,
+    /// Rules that no fact leads to: those for whole descriptors.
+    pub(super) exact: Arc<ExactRules>,
     pub(super) records: Records,
     pub(super) bys: Arc<Vec<BuiltBy>>,
     /// Facts that some shape tests or some `by` counts.

@@ -95,7 +95,8 @@ impl Desk {
             }
             return;
         }
-        let origin = Origin { peer, is_admin: self.door.is_admin };
+        let Door { is_admin, is_gateway, .. } = self.door;
+        let origin = Origin { peer, is_admin, is_gateway, is_tls: tls.is_some() };
         let workers = &self.shared.workers;
         // Ties go round, so that the first worker is not everyone's first choice.
         self.next = (self.next + 1) % workers.len();

@@ -21,6 +21,13 @@ pub(crate) struct Authorizing {
     deny_status: Option<u16>,
 }
 
+impl Authorizing {
+    /// Where nobody asks on another's behalf.
+    pub fn of_nobody() -> Self {
+        Self { who: Identified::default(), deny_status: None }
+    }
+}
+
 /// Decides at once, where counters are kept in this process.
 pub(crate) fn decide_now(shared: &Shared, asked: &Asked<'_>, out: &mut Vec<u8>) -> Result<Reply, Problem> {
     let (authorizing, forwarded) = read_all(shared, asked)?;

@@ -5,8 +5,10 @@ use super::control;
 use super::door::Origin;
 use super::grpc;
 use super::head::{Framing, HEAD_BYTES_MAX, Head, Parsed, parse};
+use super::peer::Peer;
 use super::prefixed::Prefixed;
 use super::problem::Problem;
+use super::proxy;
 use super::reply_text::put_answer;
 use super::router::{Asked, Reply, Route, answer, begin, is_for_control};
 use super::shared::Shared;
@@ -27,8 +29,10 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Serves a connection until it ends.
 pub(crate) async fn serve<S>(stream: S, shared: Arc<Shared>, watch: Arc<Watch>, origin: Origin)
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: Peer,
 {
+    // The gateway has buffers of its own.
+    let answer_bytes = if origin.is_gateway { 0 } else { BUFFER_BYTES };
     let mut connection = Connection {
         stream,
         shared,
@@ -36,12 +40,16 @@ where
         origin,
         input: Vec::with_capacity(BUFFER_BYTES),
         start: 0,
-        out: Vec::with_capacity(BUFFER_BYTES),
-        body: Vec::with_capacity(BUFFER_BYTES),
+        out: Vec::with_capacity(answer_bytes),
+        body: Vec::with_capacity(answer_bytes),
     };
     if connection.speaks_http2().await {
         let Connection { stream, shared, watch, input, .. } = connection;
-        return Box::pin(grpc::serve(Prefixed::new(input, stream), shared, watch)).await;
+        return Box::pin(grpc::serve(Prefixed::new(input, stream), shared, watch, origin)).await;
+    }
+    if origin.is_gateway {
+        let Connection { stream, shared, watch, input, .. } = connection;
+        return Box::pin(proxy::serve(stream, input, shared, watch, origin)).await;
     }
     if connection.answer_all().await == End::WhileSending {
         connection.linger().await;

@@ -104,7 +104,7 @@ mod tests {
     fn what_belongs_to_the_hop_is_left_out() {
         let head = "GET /api/v1/rules?q=1 HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\nX-Forwarded-For: 1.2.3.4\r\n\
                     Authorization: Bearer x\r\nUPGRADE: websocket\r\n\r\n";
-        let origin = Origin { peer: "203.0.113.9".parse().ok(), is_admin: false };
+        let origin = Origin { peer: "203.0.113.9".parse().ok(), is_admin: false, is_gateway: false, is_tls: false };
         let text = String::from_utf8(rewritten(head.as_bytes(), origin).unwrap()).unwrap();
         let expected = "GET /api/v1/rules?q=1 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer x\r\n\
                         X-Forwarded-For: 203.0.113.9\r\nConnection: close\r\n\r\n";

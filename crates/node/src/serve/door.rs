@@ -11,6 +11,8 @@ pub(crate) struct Door {
     pub name: &'static str,
     /// Health and metrics, and nothing else.
     pub is_admin: bool,
+    /// Requests pass through to upstreams, and nothing is answered here.
+    pub is_gateway: bool,
     pub tls: Option<Arc<Tls>>,
     /// Whether clients must show a certificate, where one can be asked for.
     pub is_mutual: bool,
@@ -29,4 +31,6 @@ pub(crate) struct Origin {
     /// The address at the other end; none over a Unix socket.
     pub peer: Option<IpAddr>,
     pub is_admin: bool,
+    pub is_gateway: bool,
+    pub is_tls: bool,
 }

@@ -10,6 +10,7 @@ use headgate_core::client_ip::client_ip;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+#[derive(Default)]
 pub(crate) struct Identified {
     known: Option<Arc<Known>>,
     ip: Option<IpAddr>,

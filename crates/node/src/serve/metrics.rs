@@ -2,6 +2,7 @@
 
 use super::grpc::Method;
 use super::grpc::code::Code;
+use super::proxy::{Dealings, Failure};
 use super::router::{self, Reply, Route};
 use super::shared::{OTHER_STATUS, STATUSES, Shared};
 use crate::events::Kind;
@@ -17,6 +18,7 @@ pub(crate) fn metrics(shared: &Shared, out: &mut Vec<u8>) -> Reply {
     feed(shared, &mut page);
     store(shared, &mut page);
     http(shared, &mut page);
+    upstreams(shared, &mut page);
     grpc(shared, &mut page);
     page.head("headgate_build_info", "gauge", "Always 1; the version is the label.");
     page.line("headgate_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -146,6 +148,43 @@ fn http(shared: &Shared, page: &mut Page) {
     let errors = shared.tls_reload_errors.load(Ordering::Relaxed);
     page.head("headgate_tls_reload_errors_total", "counter", "Times a new certificate was refused.");
     page.line("headgate_tls_reload_errors_total", &[], errors);
+}
+
+/// Only where this node is a gateway.
+fn upstreams(shared: &Shared, page: &mut Page) {
+    let all = &shared.upstreams.all;
+    if all.is_empty() {
+        return;
+    }
+    let sum = |at: usize, figure: &dyn Fn(&Dealings) -> u64| -> u64 {
+        shared.workers.iter().map(|worker| figure(&worker.upstreams[at])).sum()
+    };
+    page.head(
+        "headgate_upstream_responses_total",
+        "counter",
+        "Answers of upstreams, by the first digit of their status.",
+    );
+    for (at, upstream) in all.iter().enumerate() {
+        for (digit, class) in [(1, "1xx"), (2, "2xx"), (3, "3xx"), (4, "4xx"), (5, "5xx")] {
+            let count = sum(at, &|dealings| dealings.responses[digit].load(Ordering::Relaxed));
+            page.line("headgate_upstream_responses_total", &[("upstream", &upstream.name), ("class", class)], count);
+        }
+    }
+    page.head("headgate_upstream_failures_total", "counter", "Requests that an upstream did not answer, and why.");
+    for (at, upstream) in all.iter().enumerate() {
+        for (failure, reason) in Failure::REASONS {
+            let count = sum(at, &|dealings| dealings.failures[failure as usize].load(Ordering::Relaxed));
+            page.line("headgate_upstream_failures_total", &[("upstream", &upstream.name), ("reason", reason)], count);
+        }
+    }
+    page.head("headgate_upstream_connections", "gauge", "Connections to an upstream, by what they do.");
+    for (at, upstream) in all.iter().enumerate() {
+        let idle = sum(at, &|dealings| dealings.idle() as u64);
+        let open = sum(at, &|dealings| dealings.open.load(Ordering::Relaxed) as u64);
+        for (state, count) in [("busy", open.saturating_sub(idle)), ("idle", idle)] {
+            page.line("headgate_upstream_connections", &[("upstream", &upstream.name), ("state", state)], count);
+        }
+    }
 }
 
 fn grpc(shared: &Shared, page: &mut Page) {

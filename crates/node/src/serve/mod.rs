@@ -24,8 +24,10 @@ mod json;
 mod limit_json;
 mod listener;
 mod metrics;
+mod peer;
 mod prefixed;
 mod problem;
+mod proxy;
 mod reply_text;
 mod router;
 mod shared;
@@ -39,6 +41,7 @@ use door::Door;
 use headgate_core::answer::HeaderOptions;
 use listener::Listener;
 use parking_lot::Mutex;
+use proxy::Upstreams;
 use shared::Shared;
 use std::io;
 use std::path::PathBuf;
@@ -76,6 +79,17 @@ pub struct Options {
     pub header_timeout: Duration,
     /// Between requests.
     pub idle_timeout: Duration,
+    /// `[PREFIX=]URL`, each: where there are any, `listen` is a gateway to them and answers nothing itself.
+    pub upstreams: Vec<String>,
+    /// The authority of upstreams under TLS; none for those of the system.
+    pub upstream_ca: Option<PathBuf>,
+    pub upstream_connect_timeout: Duration,
+    /// Without a byte that moves in either direction.
+    pub upstream_timeout: Duration,
+    /// For a connection that waits for its next request.
+    pub upstream_idle: Duration,
+    /// To each upstream.
+    pub upstream_connections: usize,
 }
 
 impl Default for Options {
@@ -95,8 +109,19 @@ impl Default for Options {
             max_body_bytes: 64 * 1024,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
+            upstreams: Vec::new(),
+            upstream_ca: None,
+            upstream_connect_timeout: Duration::from_secs(5),
+            upstream_timeout: Duration::from_secs(60),
+            upstream_idle: Duration::from_secs(4),
+            upstream_connections: 4_096,
         }
     }
+}
+
+/// Says what is wrong with upstreams, as [`Options::upstreams`] has them.
+pub fn check_upstreams(upstreams: &[String]) -> Result<(), String> {
+    Upstreams::check(upstreams)
 }
 
 /// What the admin door asks of its clients where the others speak TLS.
@@ -132,10 +157,16 @@ struct Running {
 impl Server {
     pub fn bind(engine: Arc<Engine>, options: Options) -> io::Result<Server> {
         let tls = options.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
-        let open = |name| Door { name, is_admin: false, tls: tls.clone(), is_mutual: true };
+        let upstreams = Upstreams::parse(&options.upstreams, options.upstream_ca.as_deref())
+            .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, format!("upstream: {why}")))?;
+        let is_gateway = !upstreams.all.is_empty();
+        let open = |name| Door { name, is_admin: false, is_gateway: false, tls: tls.clone(), is_mutual: true };
         let mut listeners = Vec::new();
         if let Some(address) = &options.listen {
-            listeners.push((open("http"), Listener::tcp(address)?));
+            listeners.push((Door { is_gateway, ..open("http") }, Listener::tcp(address)?));
+        } else if is_gateway {
+            let what = "upstreams need an address to listen on for the requests that go to them";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         if let Some(address) = &options.grpc {
             listeners.push((open("grpc"), Listener::tcp(address)?));
@@ -160,7 +191,7 @@ impl Server {
         let workers = if options.threads == 0 { cores() } else { options.threads };
         Ok(Server {
             addresses: listeners.iter().map(|(door, listener)| (door.name, listener.address())).collect(),
-            shared: Arc::new(Shared::new(engine, options, tls, workers)),
+            shared: Arc::new(Shared::new(engine, options, tls, upstreams, workers)),
             state: Mutex::new(State::Bound(listeners)),
             process: std::process::id(),
         })

@@ -42,9 +42,13 @@ fn title(status: u16) -> &'static str {
         401 => "Unauthorized",
         404 => "Not found",
         405 => "Method not allowed",
+        408 => "Request timeout",
         413 => "Body too large",
+        417 => "Expectation failed",
         431 => "Headers too large",
+        502 => "Bad gateway",
         503 => "Service unavailable",
+        504 => "Gateway timeout",
         _ => "Internal error",
     }
 }

@@ -21,12 +21,14 @@ pub(crate) enum Route {
     Metrics,
     /// The control plane's, where there is one.
     Control,
+    /// Of the gateway: an upstream's.
+    Upstream,
     /// Anything else.
     Unknown,
 }
 
 impl Route {
-    pub const ALL: [Route; 10] = [
+    pub const ALL: [Route; 11] = [
         Route::Check,
         Route::Checks,
         Route::Limit,
@@ -36,6 +38,7 @@ impl Route {
         Route::Readyz,
         Route::Metrics,
         Route::Control,
+        Route::Upstream,
         Route::Unknown,
     ];
 
@@ -67,6 +70,7 @@ impl Route {
             Route::Readyz => "/readyz",
             Route::Metrics => "/metrics",
             Route::Control => "control",
+            Route::Upstream => "upstream",
             Route::Unknown => "other",
         }
     }
@@ -85,7 +89,7 @@ impl Route {
             Route::Healthz | Route::Readyz | Route::Metrics => "GET, HEAD",
             // Whatever method the proxy asks with.
             Route::Authorize => ANY_METHOD,
-            Route::Control | Route::Unknown => "",
+            Route::Control | Route::Upstream | Route::Unknown => "",
         }
     }
 }
@@ -145,8 +149,14 @@ impl Reply {
 
     pub fn problem(problem: &Problem, out: &mut Vec<u8>) -> Reply {
         out.clear();
+        Reply::problem_after(problem, out)
+    }
+
+    /// The same behind header lines that were written already.
+    pub fn problem_after(problem: &Problem, out: &mut Vec<u8>) -> Reply {
+        let head_len = out.len();
         problem.write(out);
-        Reply { status: problem.status, kind: Kind::Problem, allow: None, head_len: 0 }
+        Reply { status: problem.status, kind: Kind::Problem, allow: None, head_len }
     }
 }
 
@@ -195,7 +205,7 @@ fn routed(shared: &Shared, asked: &Asked<'_>, out: &mut Vec<u8>) -> Result<Reply
         Route::Empty | Route::Healthz => Ok(Reply::ok(Kind::Nothing)),
         Route::Readyz => Ok(health::ready(shared, out)),
         Route::Metrics => Ok(metrics::metrics(shared, out)),
-        Route::Control | Route::Unknown => Err(unknown()),
+        Route::Control | Route::Upstream | Route::Unknown => Err(unknown()),
     }
 }
 
@@ -226,7 +236,7 @@ fn elsewhere(asked: &Asked<'_>) -> Problem {
 fn unknown() -> Problem {
     let known: Vec<String> = Route::ALL
         .iter()
-        .filter(|route| !matches!(route, Route::Unknown | Route::Empty | Route::Control))
+        .filter(|route| !matches!(route, Route::Unknown | Route::Empty | Route::Control | Route::Upstream))
         .map(|route| format!("{} {}", route.allow().split(',').next().unwrap_or_default(), route.name()))
         .collect();
     Problem::new(404, format!("there is nothing here; try {}", known.join(", ")))

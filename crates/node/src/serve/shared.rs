@@ -3,6 +3,7 @@
 use super::Options;
 use super::grpc::Method;
 use super::grpc::code::Code;
+use super::proxy::{Dealings, Spare, Upstreams};
 use super::router::Route;
 use super::tls::Tls;
 use crate::Engine;
@@ -13,7 +14,8 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 /// Statuses that are counted one by one. The last stands for those that rules ask for.
-pub(crate) const STATUSES: [u16; 12] = [200, 400, 401, 403, 404, 405, 413, 429, 431, 500, 503, OTHER_STATUS];
+pub(crate) const STATUSES: [u16; 15] =
+    [200, 400, 401, 403, 404, 405, 408, 413, 429, 431, 500, 502, 503, 504, OTHER_STATUS];
 pub(crate) const OTHER_STATUS: u16 = 0;
 
 pub(crate) struct Shared {
@@ -21,6 +23,7 @@ pub(crate) struct Shared {
     pub options: Options,
     pub workers: Box<[Arc<Worker>]>,
     pub tls: Option<Arc<Tls>>,
+    pub upstreams: Upstreams,
     /// Health and metrics have a door of their own.
     pub has_admin: bool,
     is_draining: AtomicBool,
@@ -36,13 +39,22 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub fn new(engine: Arc<Engine>, options: Options, tls: Option<Arc<Tls>>, workers: usize) -> Self {
+    pub fn new(
+        engine: Arc<Engine>,
+        options: Options,
+        tls: Option<Arc<Tls>>,
+        upstreams: Upstreams,
+        workers: usize,
+    ) -> Self {
+        let dealings = || upstreams.all.iter().map(|_| Dealings::default()).collect();
+        let worker = |_| Arc::new(Worker { upstreams: dealings(), ..Worker::default() });
         Self {
+            workers: (0..workers).map(worker).collect(),
+            upstreams,
             engine,
             tls,
             has_admin: options.admin.is_some(),
             options,
-            workers: (0..workers).map(|_| Arc::default()).collect(),
             is_draining: AtomicBool::new(false),
             draining: Notify::new(),
             drain_until: Mutex::new(None),
@@ -116,6 +128,10 @@ pub(crate) struct Worker {
     /// Moves once a [`super::worker::TICK`]: time enough for timeouts, without asking a clock for each request.
     pub tick: AtomicU32,
     pub connections: AtomicUsize,
+    /// With each upstream, in their order.
+    pub upstreams: Box<[Dealings]>,
+    /// Buffers of requests to upstreams that are over.
+    pub spare: Mutex<Vec<Spare>>,
     requests: [[AtomicU64; STATUSES.len()]; Route::ALL.len()],
     calls: [[AtomicU64; Code::ALL.len()]; Method::ALL.len()],
 }

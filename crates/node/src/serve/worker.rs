@@ -5,13 +5,13 @@ use super::connection::serve;
 use super::date;
 use super::door::Origin;
 use super::listener::Stream;
+use super::peer::{Peer, move_in_small_steps};
 use super::shared::{Shared, Worker};
 use super::watch::{Phase, Watch};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -44,7 +44,12 @@ pub(crate) fn run(
         }
         let mut worker = Sweeping { shared: shared.clone(), state: shared.workers[number].clone(), open: Vec::new() };
         worker.admit_all(arrivals).await;
-        Ok(worker.drain().await)
+        let has_drained = worker.drain().await;
+        // Connections end before the runtime that carries them.
+        for upstream in &worker.state.upstreams {
+            upstream.sweep(0, 0);
+        }
+        Ok(has_drained)
     })
 }
 
@@ -78,6 +83,9 @@ impl Sweeping {
         let counted = Counted(self.state.clone());
         let watch = Arc::new(Watch::new(self.state.clone()));
         let here = Here { shared: self.shared.clone(), watch: watch.clone(), origin, tls };
+        if let (Stream::Tcp(stream), true) = (&stream, origin.is_gateway) {
+            move_in_small_steps(stream);
+        }
         // A stream that cannot be registered is dropped, which closes it.
         let task = match stream {
             Stream::Tcp(stream) => TcpStream::from_std(stream).map(|stream| here.spawn(stream, counted)),
@@ -92,6 +100,10 @@ impl Sweeping {
     fn sweep(&mut self) {
         let header_ticks = ticks(self.shared.options.header_timeout);
         let idle_ticks = ticks(self.shared.options.idle_timeout);
+        let upstream_ticks = ticks(self.shared.options.upstream_idle);
+        for upstream in &self.state.upstreams {
+            upstream.sweep(self.state.tick(), upstream_ticks);
+        }
         self.open.retain(|entry| {
             let allowed_ticks = if entry.watch.is(Phase::Idle) { idle_ticks } else { header_ticks };
             if entry.watch.ticks() > allowed_ticks && !entry.watch.is(Phase::Calls) {
@@ -146,7 +158,7 @@ struct Here {
 impl Here {
     fn spawn<S>(self, stream: S, counted: Counted) -> AbortHandle
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Peer + Send + 'static,
     {
         let Here { shared, watch, origin, tls } = self;
         let task = tokio::spawn(async move {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headgate.control.api.models import ProblemBody
+from headgate.control.api.models import DryRun, ProblemBody
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
@@ -40,6 +40,8 @@ CHANGE_HEADERS = {
         "schema": {"type": "string", "pattern": r"^\d+\.\d+$"},
     },
 }
+# Of the entry that a change leaves.
+CHANGED_HEADERS = ENTRY_HEADERS | CHANGE_HEADERS
 
 
 def ref(name: str) -> dict[str, str]:
@@ -65,8 +67,22 @@ def model(kind: Any, what: str, headers: Mapping[str, Any] | None = None) -> dic
     return {"model": kind, "description": what} | ({"headers": dict(headers)} if headers else {})
 
 
+def changed(name: str, what: str) -> dict[str, Any]:
+    """An entry as it is now; of a dry run, what would change."""
+    return schema({"anyOf": [ref(name), ref(DryRun.__name__)]}, what, CHANGED_HEADERS)
+
+
+def made(name: str) -> dict[str, Any]:
+    return schema(ref(name), "Made", CHANGED_HEADERS)
+
+
 def gone() -> dict[str, Any]:
     return {"description": "Gone", "headers": CHANGE_HEADERS}
+
+
+def deleted(*statuses: int) -> Answers:
+    """What a route answers that takes an entry away."""
+    return answers({204: gone(), 200: model(DryRun, "Of a dry run")}, *statuses)
 
 
 def answers(good: Answers, *statuses: int) -> Answers:

@@ -1,6 +1,9 @@
 //! One HTTP/2 connection: calls in, answers out. It sees to its own end, since the other side is to be told of it first.
 
 use super::call;
+use crate::serve::door::Origin;
+use crate::serve::head::HEAD_BYTES_MAX;
+use crate::serve::proxy;
 use crate::serve::shared::{Shared, Worker};
 use crate::serve::watch::{Phase, Watch};
 use bytes::Bytes;
@@ -16,6 +19,8 @@ const CALLS_MAX: u32 = 1_024;
 const CALL_WINDOW_BYTES: u32 = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 const HEADER_BYTES_MAX: u32 = 16 * 1024;
+/// What of one call's answer is held for a client that does not read.
+const SEND_BYTES_MAX: usize = 64 * 1024;
 /// Calls that were reset and are still remembered.
 const RESET_CALLS_MAX: usize = 64;
 /// How long a connection without calls is given to say that it heard of its end.
@@ -24,7 +29,7 @@ const TICK_MIN: Duration = Duration::from_millis(20);
 const TICK_MAX: Duration = Duration::from_secs(15);
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve<S>(stream: S, shared: Arc<Shared>, watch: Arc<Watch>)
+pub(crate) async fn serve<S>(stream: S, shared: Arc<Shared>, watch: Arc<Watch>, origin: Origin)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -34,19 +39,21 @@ where
         .max_concurrent_streams(CALLS_MAX)
         .initial_window_size(CALL_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_header_list_size(HEADER_BYTES_MAX)
-        .max_concurrent_reset_streams(RESET_CALLS_MAX);
+        .max_header_list_size(if origin.is_gateway { HEAD_BYTES_MAX as u32 } else { HEADER_BYTES_MAX })
+        .max_concurrent_reset_streams(RESET_CALLS_MAX)
+        .max_send_buffer_size(SEND_BYTES_MAX);
     let Ok(connection) = builder.handshake::<_, Bytes>(stream).await else { return };
     watch.enter(Phase::Calls);
     let worker = watch.worker.clone();
     let calls = Arc::new(AtomicUsize::new(0));
-    Serving { connection, shared, worker, calls, active: Instant::now(), ending: None }.run().await;
+    Serving { connection, shared, worker, origin, calls, active: Instant::now(), ending: None }.run().await;
 }
 
 struct Serving<S> {
     connection: h2::server::Connection<S, Bytes>,
     shared: Arc<Shared>,
     worker: Arc<Worker>,
+    origin: Origin,
     /// How many are under way.
     calls: Arc<AtomicUsize>,
     /// When a call last came, or was seen under way.
@@ -92,7 +99,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Serving<S> {
     fn begin(&mut self, request: http::Request<h2::RecvStream>, respond: h2::server::SendResponse<Bytes>) {
         self.active = Instant::now();
         let under_way = UnderWay::one(self.calls.clone());
-        let (shared, worker) = (self.shared.clone(), self.worker.clone());
+        let (shared, worker, origin) = (self.shared.clone(), self.worker.clone(), self.origin);
+        if origin.is_gateway {
+            tokio::spawn(async move {
+                let _under_way = under_way;
+                proxy::answer_http2(request, respond, shared, worker, origin).await;
+            });
+            return;
+        }
         tokio::spawn(async move {
             let _under_way = under_way;
             call::answer(request, respond, &shared, &worker).await;
@@ -111,6 +125,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Serving<S> {
             return false;
         }
         match self.ending {
+            // What the last call said may still be on its way to a client that reads slowly.
+            Some(since) if self.origin.is_gateway && self.active > since => {
+                self.active.elapsed() >= self.shared.options.upstream_timeout
+            }
             Some(since) => since.elapsed() >= FAREWELL,
             None => {
                 if self.active.elapsed() >= idle_timeout {

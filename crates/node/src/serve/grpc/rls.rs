@@ -4,10 +4,10 @@ use super::call::Failure;
 use super::code::Code;
 use super::frames::framed;
 use super::rls_answer::{Answered, write};
-use super::rls_request::{Descriptor, Entry, OwnLimit, Request, read};
+use super::rls_request::{OwnLimit, Request, read};
 use crate::Engine;
 use crate::asking::{Sent, Step};
-use crate::described::{Described, Description, Met, Own};
+use crate::described::{Described, Description, Entry, Met, Own, Whole};
 use crate::identity::{Credentials, Identity, Known, Who, Why};
 use crate::serve::shared::Shared;
 use arc_swap::Guard;
@@ -21,9 +21,6 @@ use std::sync::Arc;
 
 /// Bytes most answers fit in.
 const ANSWER_BYTES: usize = 512;
-/// What separates the parts of a counter's name; no text from a client can pass for the end of a part, since each is
-/// followed by its length.
-const OWN_KEY: &str = "rls";
 
 pub(crate) async fn should_rate_limit(shared: &Shared, message: &[u8]) -> Result<Bytes, Failure> {
     match begin(shared, message)? {
@@ -58,17 +55,22 @@ fn begin(shared: &Shared, message: &[u8]) -> Result<Begun, Failure> {
     let mut describing = engine.describe(&rules, cost, request.descriptors.len());
     let mut who = Told::default();
     let identity = engine.identity();
+    for descriptor in request.descriptors.iter().filter(|descriptor| descriptor.own == OwnLimit::None) {
+        describing.show(&request.domain, request.entries(descriptor));
+    }
     for descriptor in &request.descriptors {
         let entries = request.entries(descriptor);
-        let prepared = prepare(engine, &identity, &request.domain, entries, descriptor);
+        let prepared = prepare(engine, &identity, &request.domain, entries);
         let own = match descriptor.own {
             OwnLimit::None => Own::None,
             OwnLimit::Nothing => Own::Nothing,
-            OwnLimit::Quota(quota) => Own::Limit { key: &prepared.own_key, quota },
+            OwnLimit::Quota(quota) => Own::Limit(quota),
         };
         let (facts, is_refused) = (facts(entries, &prepared), prepared.refused.is_some());
+        let name = |shared: &[(usize, &str)]| counter_name(&request.domain, entries, &prepared, shared);
+        let whole = Whole { domain: &request.domain, entries, name: &name };
         describing
-            .add(&Description { facts, cost: descriptor.hits, own, is_refused })
+            .add(&Description { facts, whole, cost: descriptor.hits, own, is_refused })
             .map_err(|_| (Code::InvalidArgument, "the descriptors meet more than 200 limits"))?;
         who.add(prepared);
     }
@@ -108,19 +110,14 @@ struct Prepared<'a> {
     /// Entries that are no fact of ours, and the domain.
     free: SmallVec<[(&'a str, &'a str); 4]>,
     known: Option<Arc<Known>>,
-    /// The entry `api_key` is a key to be verified, and says nothing by itself.
+    /// The entry `authorization` is a token to be verified, and says nothing by itself.
+    shows_token: bool,
+    /// The same of the entry `api_key`.
     shows_key: bool,
     refused: Option<Why>,
-    own_key: String,
 }
 
-fn prepare<'a>(
-    engine: &Engine,
-    identity: &Identity,
-    domain: &'a str,
-    entries: &'a [Entry<'_>],
-    descriptor: &Descriptor,
-) -> Prepared<'a> {
+fn prepare<'a>(engine: &Engine, identity: &Identity, domain: &'a str, entries: &'a [Entry<'_>]) -> Prepared<'a> {
     let mut free = SmallVec::new();
     let mut credentials = Credentials::default();
     for (key, value) in entries {
@@ -148,11 +145,7 @@ fn prepare<'a>(
         Who::Unverified(why) if identity.rejects() => (None, Some(why)),
         Who::Anonymous | Who::Unverified(_) => (None, None),
     };
-    let own_key = match descriptor.own {
-        OwnLimit::None => String::new(),
-        _ => own_key(domain, entries, known.as_deref(), shows_token, shows_key),
-    };
-    Prepared { free, known, shows_key, refused, own_key }
+    Prepared { free, known, shows_token, shows_key, refused }
 }
 
 /// The first of equal keys counts; what credentials say counts before all.
@@ -182,26 +175,43 @@ fn facts<'a>(entries: &'a [Entry<'_>], prepared: &'a Prepared<'_>) -> Facts<'a> 
     facts
 }
 
-/// What a descriptor's own limit is counted by. Names of counters are read by whoever looks into the store, so whom
-/// credentials belong to stands there and not what they are.
-fn own_key(domain: &str, entries: &[Entry<'_>], known: Option<&Known>, shows_token: bool, shows_key: bool) -> String {
-    let mut name = format!("{OWN_KEY}|{}:{domain}", domain.len());
-    let mut put = |key: &str, value: &str| name.push_str(&format!("|{}:{key}={}:{value}", key.len(), value.len()));
-    for (key, value) in entries {
+/// What a descriptor is counted as where it is counted whole: `edge,path=/x,user=42`. Names of counters are read by
+/// whoever looks into the store, so whom credentials belong to stands there and not what they are.
+fn counter_name(domain: &str, entries: &[Entry<'_>], prepared: &Prepared<'_>, shared: &[(usize, &str)]) -> String {
+    let mut name = String::with_capacity(64);
+    put_part(&mut name, domain);
+    let mut put = |key: &str, value: &str| {
+        name.push(',');
+        put_part(&mut name, key);
+        name.push('=');
+        put_part(&mut name, value);
+    };
+    for (nth, (key, value)) in entries.iter().enumerate() {
+        let value = shared.iter().find(|(at, _)| *at == nth).map_or(&**value, |(_, beginning)| beginning);
         match &**key {
-            "authorization" if shows_token => {}
-            "api_key" if shows_key => {}
+            "authorization" if prepared.shows_token => {}
+            "api_key" if prepared.shows_key => {}
             "authorization" | "api_key" => put(key, &hashed(value)),
             key => put(key, value),
         }
     }
-    let verified = known.map(|known| [("user", &known.user), ("api_key", &known.api_key)]);
+    let verified = prepared.known.as_deref().map(|known| [("user", &known.user), ("api_key", &known.api_key)]);
     for (key, value) in verified.into_iter().flatten() {
         if let Some(value) = value {
             put(key, value);
         }
     }
     name
+}
+
+/// No text from a client can pass for the end of a part.
+fn put_part(name: &mut String, text: &str) {
+    for letter in text.chars() {
+        if matches!(letter, ',' | '=' | '\\') {
+            name.push('\\');
+        }
+        name.push(letter);
+    }
 }
 
 fn hashed(text: &str) -> String {

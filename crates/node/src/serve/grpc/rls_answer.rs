@@ -56,6 +56,10 @@ impl Answered<'_> {
         if matches!(met, Met::Blocked(_)) || self.is_denied_without_rule() {
             return put_number(out, 1, OVER_LIMIT);
         }
+        if matches!(met, Met::Unlimited) {
+            put_number(out, 1, OK);
+            return put_number(out, 3, u64::from(u32::MAX));
+        }
         let Some(limit) = met.binding(self.verdict) else { return put_number(out, 1, OK) };
         put_number(out, 1, if limit.allowed() { OK } else { OVER_LIMIT });
         let response = limit.rule.map(|rule| &self.rules.record(rule).template.response);
@@ -74,8 +78,15 @@ impl Answered<'_> {
         put_present(out, 1, u64::from(small(limit.quota.count)));
         put_present(out, 2, unit_of(limit.quota.window_us));
         if let Some(rule) = limit.rule {
-            put_bytes(out, 3, self.rules.name(rule).as_bytes());
+            put_bytes(out, 3, self.name_of(rule, usize::from(limit.nth)).as_bytes());
         }
+    }
+
+    /// The rule's. A rule for whole descriptors stands for a limit that may have had a name of its own: its label.
+    fn name_of(&self, rule: u32, nth: usize) -> &str {
+        let record = self.rules.record(rule);
+        let label = record.limits.get(nth).filter(|limit| record.template.replaces.is_some() && limit.is_named(nth));
+        label.map_or_else(|| self.rules.name(rule), |limit| &limit.label)
     }
 
     /// No descriptor met a rule, and that is refused here.

@@ -1,6 +1,7 @@
 //! `RateLimitRequest`, read in place.
 
 use super::proto::{Fields, Garbage, Value};
+use crate::described::Entry;
 use headgate_core::quota::{Algorithm, Quota};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -19,9 +20,6 @@ pub(crate) struct Request<'a> {
     pub descriptors: SmallVec<[Descriptor; 6]>,
     entries: SmallVec<[Entry<'a>; 12]>,
 }
-
-/// A key and its value.
-pub(crate) type Entry<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Descriptor {

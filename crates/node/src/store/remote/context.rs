@@ -11,7 +11,8 @@ use super::shard::{Job, Shard};
 use super::url::{Address, Layout, read_server};
 use crate::clock::Clock;
 use crate::events::{Events, Kind};
-use arc_swap::ArcSwap;
+use crate::per_process::PerProcess;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -48,16 +49,16 @@ pub struct Common {
     pub clock: Clock,
     pub events: Arc<Events>,
     /// Servers that were warned of.
-    pub warned: Mutex<HashSet<String>>,
+    pub warned: PerProcess<Mutex<HashSet<String>>>,
     /// The cluster as it was last seen.
-    pub map: Mutex<Option<ClusterMap>>,
+    pub map: ArcSwapOption<ClusterMap>,
 }
 
 impl Common {
     /// Tells of a server that may throw counters away.
     pub fn warn_of(&self, server: &str, greeting: &Greeting) {
         let Some(policy) = &greeting.evicts else { return };
-        if self.warned.lock().insert(server.to_owned()) {
+        if self.warned.get().lock().insert(server.to_owned()) {
             let what = format!(
                 "{} may evict counters (maxmemory-policy {policy}), which would forget what was used; set it to noeviction",
                 greeting.server
@@ -208,7 +209,7 @@ impl Context {
         }
         let is_first = old.is_empty();
         self.routing.store(Arc::new(Routing::Slots { shards, by_slot: map.by_slot.clone().into() }));
-        *self.common.map.lock() = Some(map);
+        self.common.map.store(Some(Arc::new(map)));
         if !news.is_empty() && !is_first {
             self.common.events.add(Kind::TopologyChanged, "", news.join(" "));
         }
@@ -222,7 +223,7 @@ fn first_routing(common: &Common) -> Routing {
         Layout::One => Routing::One(shard(&url.servers[0])),
         Layout::Sentinel { primary } => Routing::One(Shard::new(primary.clone(), None, common.events.clone())),
         Layout::Ring => Routing::ring(url.servers.iter().map(shard).collect()),
-        Layout::Cluster => match &*common.map.lock() {
+        Layout::Cluster => match &*common.map.load() {
             Some(map) => Routing::Slots {
                 shards: map.primaries.iter().map(shard).collect(),
                 by_slot: map.by_slot.clone().into(),

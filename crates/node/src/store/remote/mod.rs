@@ -25,6 +25,7 @@ mod url;
 use crate::breaker::State;
 use crate::clock::Clock;
 use crate::events::{Events, Kind};
+use crate::per_process::PerProcess;
 use arc_swap::ArcSwapOption;
 use call::{Part, put_refund, put_reset, read_refund};
 use context::{Common, Context};
@@ -33,12 +34,10 @@ pub use greeting::ConnectError;
 use handing::{groups, wait_for};
 use headgate_core::Quota;
 use lane::Lane;
-use parking_lot::Mutex;
 use resolve::Resolver;
 use routing::Routing;
 use scripts::Verb;
 use shard::{Errand, Job, Shard};
-use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -110,7 +109,7 @@ impl RemoteStore {
         let timeout = options.connect_timeout;
         let resolver = Resolver { url, tls, timeout };
         let common =
-            Common { resolver, options, clock, events, warned: Mutex::new(HashSet::new()), map: Mutex::new(None) };
+            Common { resolver, options, clock, events, warned: PerProcess::default(), map: ArcSwapOption::empty() };
         let store = Self { common: Arc::new(common), running: ArcSwapOption::empty() };
         store.look()?;
         Ok(store)
@@ -123,7 +122,7 @@ impl RemoteStore {
             Layout::Sentinel { primary } => resolver.primary(primary).map(|address| vec![address]),
             Layout::Cluster => resolver.cluster(&[]).map(|map| {
                 let primaries = map.primaries.clone();
-                *self.common.map.lock() = Some(map);
+                self.common.map.store(Some(Arc::new(map)));
                 primaries
             }),
         };

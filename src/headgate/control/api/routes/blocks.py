@@ -11,7 +11,7 @@ from starlette.responses import Response
 from headgate.control.api import described, models
 from headgate.control.api.admission import Editor, Viewer
 from headgate.control.api.answers import outcome_reply, show
-from headgate.control.api.described import CHANGE_HEADERS, ENTRY_HEADERS, answers, takes
+from headgate.control.api.described import CHANGED_HEADERS, ENTRY_HEADERS, answers, takes
 from headgate.control.api.entries import list_entries, show_entry
 from headgate.control.api.options import Changing, Filter, Page, YesNo, how
 from headgate.control.api.router import api_router
@@ -42,7 +42,7 @@ def list_blocks(
     status_code=201,
     responses=answers(
         {
-            201: described.model(models.Block, "In force", ENTRY_HEADERS | CHANGE_HEADERS),
+            201: described.model(models.Block, "In force", CHANGED_HEADERS),
             200: described.model(models.DryRun, "What would change, of a dry run"),
         },
         413,
@@ -67,7 +67,7 @@ def show_one_block(call: Viewer, id: Id) -> Response:
 @router.delete(
     "/blocks/{id}",
     status_code=204,
-    responses=answers({204: described.gone(), 200: described.model(models.DryRun, "Of a dry run")}, 404),
+    responses=described.deleted(404),
 )
 def lift_block(call: Editor, change: Changing, id: Id) -> Response:
     return outcome_reply(call.services.changes.lift_block(id, **how(call, change)))

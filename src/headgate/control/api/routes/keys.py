@@ -13,7 +13,7 @@ from headgate.control.api import asked, described, models
 from headgate.control.api.admission import Admin, Viewer
 from headgate.control.api.answers import outcome_reply, show, time_text
 from headgate.control.api.call import JSON, MERGE_PATCH
-from headgate.control.api.described import CHANGE_HEADERS, ENTRY_HEADERS, answers, takes
+from headgate.control.api.described import CHANGED_HEADERS, ENTRY_HEADERS, answers, takes
 from headgate.control.api.entries import HISTORY, history_page, list_entries, show_entry, version_only
 from headgate.control.api.expiry import with_end
 from headgate.control.api.options import Changing, Filter, IfMatch, Page, how
@@ -25,9 +25,8 @@ router = api_router("keys")
 
 Id = Annotated[str, Path(min_length=1, max_length=64, pattern="^[A-Za-z0-9._-]+$", description="The key's id.")]
 State = Literal["active", "expired", "revoked"]
-_HEADERS = ENTRY_HEADERS | CHANGE_HEADERS
 _DRY = described.model(models.DryRun, "What would change, of a dry run")
-_CHANGED = described.model(models.Key | models.DryRun, "The key as it is now", _HEADERS)
+_CHANGED = described.model(models.Key | models.DryRun, "The key as it is now", CHANGED_HEADERS)
 
 
 @router.get("/keys", responses=answers({200: described.model(models.Page[models.Key], "A page of keys")}))
@@ -41,7 +40,7 @@ def list_keys(
 @router.post(
     "/keys",
     status_code=201,
-    responses=answers({201: described.model(models.KeyMade, "Made", _HEADERS), 200: _DRY}, 409, 413, 415),
+    responses=answers({201: described.model(models.KeyMade, "Made", CHANGED_HEADERS), 200: _DRY}, 409, 413, 415),
     openapi_extra=takes(
         described.ref("KeyAsked"),
         examples={"key": {"name": "billing service", "user": "42", "tier": "premium", "expires": "90d"}},
@@ -64,7 +63,7 @@ def revoke_key(call: Admin, change: Changing, id: Id) -> Response:
 @router.post(
     "/keys/{id}:rotate",
     status_code=201,
-    responses=answers({201: described.model(models.KeyMade, "Made", _HEADERS), 200: _DRY}, 404, 409, 413, 415),
+    responses=answers({201: described.model(models.KeyMade, "Made", CHANGED_HEADERS), 200: _DRY}, 404, 409, 413, 415),
     openapi_extra=takes(described.ref("RotateAsked"), required=False, examples={"grace": {"grace": "24h"}}),
 )
 def rotate_key(call: Admin, change: Changing, id: Id) -> Response:

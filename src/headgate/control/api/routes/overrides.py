@@ -10,7 +10,7 @@ from starlette.responses import Response
 from headgate.control.api import described
 from headgate.control.api.admission import Editor, Viewer
 from headgate.control.api.call import JSON, MERGE_PATCH
-from headgate.control.api.described import CHANGE_HEADERS, ENTRY_HEADERS, answers, takes
+from headgate.control.api.described import ENTRY_HEADERS, answers, takes
 from headgate.control.api.entries import (
     HISTORY,
     delete_entry,
@@ -21,7 +21,6 @@ from headgate.control.api.entries import (
     put_entry,
     show_entry,
 )
-from headgate.control.api.models import DryRun
 from headgate.control.api.options import Changing, Condition, Filter, IfMatch, Page, YesNo
 from headgate.control.api.router import api_router
 from headgate.feed import Kind
@@ -31,10 +30,8 @@ router = api_router("overrides")
 Principal = Annotated[Literal["user", "org", "api_key"], Path(description="What it is for.")]
 Value = Annotated[str, Path(min_length=1, max_length=1024, description="Whose: an id. It may hold `/`.")]
 _OVERRIDE = described.ref("Override")
-_CHANGED = described.schema(
-    {"anyOf": [_OVERRIDE, described.ref(DryRun.__name__)]}, "The override as it is now", ENTRY_HEADERS | CHANGE_HEADERS
-)
-_MADE = described.schema(_OVERRIDE, "Made", ENTRY_HEADERS | CHANGE_HEADERS)
+_CHANGED = described.changed("Override", "The override as it is now")
+_MADE = described.made("Override")
 
 
 @router.get("/overrides", responses=answers({200: described.schema(described.page_of("Override"), "A page")}))
@@ -93,7 +90,7 @@ def patch_override(call: Editor, change: Changing, expect: IfMatch, principal: P
 @router.delete(
     "/overrides/{principal}/{value:path}",
     status_code=204,
-    responses=answers({204: described.gone(), 200: described.model(DryRun, "Of a dry run")}, 404, 412),
+    responses=described.deleted(404, 412),
 )
 def delete_override(call: Editor, change: Changing, expect: IfMatch, principal: Principal, value: Value) -> Response:
     return delete_entry(call, change, expect, Kind.OVERRIDE, f"{principal}:{value}")

@@ -12,7 +12,7 @@ from headgate.control.api import described
 from headgate.control.api.admission import Editor, Viewer
 from headgate.control.api.answers import outcome_reply, show
 from headgate.control.api.call import JSON, MERGE_PATCH
-from headgate.control.api.described import CHANGE_HEADERS, ENTRY_HEADERS, answers, takes
+from headgate.control.api.described import ENTRY_HEADERS, answers, takes
 from headgate.control.api.entries import (
     HISTORY,
     delete_entry,
@@ -33,10 +33,8 @@ router = api_router("rules")
 
 Name = Annotated[str, Path(min_length=1, max_length=128, description="The rule's name; it may hold `/`.")]
 _RULE = described.ref("Rule")
-_CHANGED = described.schema(
-    {"anyOf": [_RULE, described.ref(DryRun.__name__)]}, "The rule as it is now", ENTRY_HEADERS | CHANGE_HEADERS
-)
-_MADE = described.schema(_RULE, "Made", ENTRY_HEADERS | CHANGE_HEADERS)
+_CHANGED = described.changed("Rule", "The rule as it is now")
+_MADE = described.made("Rule")
 _EXAMPLES = {
     "rule": {
         "name": "free-login",
@@ -145,7 +143,7 @@ def patch_rule(call: Editor, change: Changing, expect: IfMatch, name: Name) -> R
 @router.delete(
     "/rules/{name:path}",
     status_code=204,
-    responses=answers({204: described.gone(), 200: described.model(DryRun, "Of a dry run")}, 404, 412),
+    responses=described.deleted(404, 412),
 )
 def delete_rule(call: Editor, change: Changing, expect: IfMatch, name: Name) -> Response:
     return delete_entry(call, change, expect, Kind.RULE, name)

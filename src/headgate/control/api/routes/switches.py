@@ -10,7 +10,7 @@ from starlette.responses import Response
 from headgate.control.api import described, models
 from headgate.control.api.admission import Editor, Viewer
 from headgate.control.api.answers import outcome_reply
-from headgate.control.api.described import CHANGE_HEADERS, ENTRY_HEADERS, answers
+from headgate.control.api.described import CHANGED_HEADERS, answers
 from headgate.control.api.entries import list_entries, show_entry
 from headgate.control.api.options import Changing, Page, how
 from headgate.control.api.router import api_router
@@ -33,9 +33,7 @@ def show_switch(call: Viewer, id: Id) -> Response:
 
 @router.put(
     "/switches/{id:path}",
-    responses=answers(
-        {200: described.model(models.Switch | models.DryRun, "In shadow", ENTRY_HEADERS | CHANGE_HEADERS)}, 404
-    ),
+    responses=answers({200: described.model(models.Switch | models.DryRun, "In shadow", CHANGED_HEADERS)}, 404),
 )
 def put_switch(call: Editor, change: Changing, id: Id) -> Response:
     """Turn the rule to shadow: counted and reported, never refusing."""
@@ -45,7 +43,7 @@ def put_switch(call: Editor, change: Changing, id: Id) -> Response:
 @router.delete(
     "/switches/{id:path}",
     status_code=204,
-    responses=answers({204: described.gone(), 200: described.model(models.DryRun, "Of a dry run")}, 404),
+    responses=described.deleted(404),
 )
 def delete_switch(call: Editor, change: Changing, id: Id) -> Response:
     """Enforce again."""

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from headgate.control.api import described, models
 from headgate.control.api.admission import Editor, Viewer
-from headgate.control.api.described import CHANGE_HEADERS, ENTRY_HEADERS, answers, takes
+from headgate.control.api.described import CHANGED_HEADERS, ENTRY_HEADERS, answers, takes
 from headgate.control.api.entries import delete_entry, list_entries, put_entry, show_entry
 from headgate.control.api.options import Changing, Condition, IfMatch, Page
 from headgate.control.api.router import api_router
@@ -36,8 +36,8 @@ def show_tier(call: Viewer, name: Name) -> Response:
     "/tiers/{name:path}",
     responses=answers(
         {
-            200: described.model(models.Tier | models.DryRun, "The tier as it is now", ENTRY_HEADERS | CHANGE_HEADERS),
-            201: described.model(models.Tier, "Made", ENTRY_HEADERS | CHANGE_HEADERS),
+            200: described.model(models.Tier | models.DryRun, "The tier as it is now", CHANGED_HEADERS),
+            201: described.model(models.Tier, "Made", CHANGED_HEADERS),
         },
         412,
         413,
@@ -54,7 +54,7 @@ def put_tier(call: Editor, change: Changing, expect: Condition, name: Name) -> R
 @router.delete(
     "/tiers/{name:path}",
     status_code=204,
-    responses=answers({204: described.gone(), 200: described.model(models.DryRun, "Of a dry run")}, 404, 409, 412),
+    responses=described.deleted(404, 409, 412),
 )
 def delete_tier(call: Editor, change: Changing, expect: IfMatch, name: Name) -> Response:
     """A tier that rules, overrides or keys name cannot go."""

@@ -1,0 +1,1 @@
+"""From what was seen to findings: pure functions."""
