@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 import ssl
 import threading
@@ -15,7 +16,7 @@ from headgate.doctor.finding import Finding, Level, merged, worst
 from headgate.doctor.gather.bounded import together, within
 from headgate.doctor.gather.certificates import look_at_certificate
 from headgate.doctor.gather.files import SocketFacts, look_at_config, look_at_secrets, look_at_snapshot, look_at_socket
-from headgate.doctor.gather.listeners import Door, look_at_doors
+from headgate.doctor.gather.listeners import Door, doors_of, look_at_doors
 from headgate.doctor.gather.process import ProcessFacts, look_at_process
 from headgate.doctor.gather.sources import look_at_sources
 from headgate.doctor.gather.upstreams import look_at_upstreams
@@ -74,6 +75,13 @@ def test_of_a_running_node_every_address_answers() -> None:
     found = list(judge_reach(doors, is_running=True))
     assert [finding.seen.partition(":")[0] for finding in found] == [f"grpc {HOST}"]
     assert list(judge_reach(doors, is_running=False)) == []
+    nobodys = [dataclasses.replace(door, is_chosen=False) for door in doors]
+    assert list(judge_reach(nobodys, is_running=True)) == []
+
+
+def test_an_address_that_nobody_named_is_known_for_one() -> None:
+    chosen = read_settings({"listen": "127.0.0.1:1"}, environ={}, defaults={"grpc": "127.0.0.1:8081"})
+    assert {door.name: door.is_chosen for door in doors_of(chosen)} == {"listen": True, "grpc": False}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headgate.dialling import dial
 from headgate.doctor.gather import store_url
@@ -27,6 +27,8 @@ class Door:
     name: str
     address: str
     error: str | None = None
+    # Somebody asked for it: of an address that nobody named, a node may have been started without.
+    is_chosen: bool = True
 
     @property
     def host(self) -> str:
@@ -39,7 +41,8 @@ class Door:
 
 def doors_of(settings: Settings) -> list[Door]:
     found = {name: getattr(settings, name) for name in DOORS}
-    return [Door(name, address) for name, address in found.items() if address is not None]
+    chosen = {name: settings.sources.get(name) != "default" for name in DOORS}
+    return [Door(name, address, is_chosen=chosen[name]) for name, address in found.items() if address is not None]
 
 
 def look_at_doors(settings: Settings) -> list[Door]:
@@ -47,7 +50,7 @@ def look_at_doors(settings: Settings) -> list[Door]:
     doors = doors_of(settings)
     looks = {door.name: functools.partial(connect, dialled_place(door.address)) for door in doors}
     errors: Mapping[str, str | None] = together(looks, CONNECT_S + 0.5)
-    return [Door(door.name, door.address, errors.get(door.name, NOT_IN_TIME)) for door in doors]
+    return [replace(door, error=errors.get(door.name, NOT_IN_TIME)) for door in doors]
 
 
 def dialled_place(address: str) -> Place:

@@ -39,9 +39,10 @@ def judge_doors(doors: Sequence[Door], settings: Settings, *, is_gateway: bool) 
 
 
 def judge_reach(doors: Sequence[Door], *, is_running: bool) -> Iterator[Finding]:
-    """Of a node that runs, every address should answer."""
+    """Of a node that runs, every address should answer that was asked for: `headgate serve` has fewer of its own than a
+    node."""
     for door in doors:
-        if door.error is not None and is_running and not door.address.endswith(":0"):
+        if door.error is not None and is_running and door.is_chosen and not door.address.endswith(":0"):
             yield warning(
                 "listeners.silent",
                 "Nobody listens at an address of these settings",
