@@ -1,11 +1,6 @@
 """Envoy's rate limit call over a shared store: against envoyproxy/ratelimit on the same server under the same load."""
 
-import os
-import subprocess
 import tempfile
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,13 +10,12 @@ import yaml
 
 from bench.figure import Effort, Figure
 from bench.go_tools import GoProgram
-from bench.http_servers import START_S_MAX, Running, stopping
+from bench.http_servers import Running
 from bench.node import node, rls_rules
 from bench.player import Player, play_in_turns
-from bench.processes import OUT
 from bench.rls_messages import DOMAIN, ENTRIES, PLENTY
 from bench.rls_players import CONNECTIONS, STREAMS, Caller
-from tests.servers.ports import free_port
+from tests.servers.ratelimit import Ratelimit
 from tests.servers.server import Server
 
 NAME = "rls_ratelimit"
@@ -46,37 +40,12 @@ def _five_limits() -> list[dict[str, Any]]:
 @contextmanager
 def ratelimit(store: Server, descriptors: list[dict[str, Any]], settings: Mapping[str, str]) -> Iterator[Running]:
     """`descriptors` and their limits are those of the benchmarks' one domain, in its own words."""
-    program, port, grpc_port = PROGRAM.path(), free_port(), free_port()
-    OUT.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="hg-ratelimit-") as folder, (OUT / "ratelimit.log").open("a") as log:
-        rules = Path(folder) / "bench" / "config" / "limits.yaml"
-        rules.parent.mkdir(parents=True)
-        rules.write_text(yaml.safe_dump({"domain": DOMAIN, "descriptors": descriptors}))
-        environment = {
-            **dict.fromkeys(("HOST", "GRPC_HOST", "DEBUG_HOST"), "127.0.0.1"),
-            **{"PORT": str(port), "GRPC_PORT": str(grpc_port), "DEBUG_PORT": str(free_port())},
-            **{"RUNTIME_ROOT": folder, "RUNTIME_SUBDIRECTORY": "bench", "RUNTIME_WATCH_ROOT": "false"},
-            **{"REDIS_SOCKET_TYPE": "tcp", "REDIS_URL": store.address},
-            **{"USE_STATSD": "false", "LOG_LEVEL": "error"},
-        }
-        process = subprocess.Popen(
-            [str(program)], env={**os.environ, **environment, **settings}, stdout=log, stderr=log, text=True
-        )
-        with stopping(process):
-            _wait_until_healthy(process, port)
-            yield Running(process.pid, grpc_port)
-
-
-def _wait_until_healthy(process: subprocess.Popen[str], port: int) -> None:
-    deadline = time.monotonic() + START_S_MAX
-    while True:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthcheck", timeout=1):
-                return
-        except (urllib.error.URLError, OSError):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"ratelimit did not start; its log is {OUT / 'ratelimit.log'}") from None
-            time.sleep(0.05)
+    files = {"limits.yaml": yaml.safe_dump({"domain": DOMAIN, "descriptors": descriptors})}
+    with (
+        tempfile.TemporaryDirectory(prefix="hg-ratelimit-") as folder,
+        Ratelimit(PROGRAM.path(), Path(folder), store, files, settings) as running,
+    ):
+        yield Running(running.process.pid, running.grpc_port)
 
 
 def _figures(players: Mapping[str, Player]) -> list[Figure]:

@@ -22,6 +22,18 @@ pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
+/// The authorities given, else those of the system.
+pub(crate) fn authorities_or_systems(path: Option<&Path>) -> Result<RootCertStore, String> {
+    if let Some(path) = path {
+        return authorities(path);
+    }
+    let mut roots = RootCertStore::empty();
+    for cert in rustls_native_certs::load_native_certs().certs {
+        let _ = roots.add(cert); // One that cannot be read is not trusted, and that is all.
+    }
+    Ok(roots)
+}
+
 /// What is wrong, after the file it is wrong with.
 pub(crate) fn told(path: &Path, what: &dyn Display) -> String {
     format!("{}: {what}", path.display())

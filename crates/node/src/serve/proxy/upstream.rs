@@ -1,6 +1,6 @@
 //! The upstreams there are, and which of them a path belongs to.
 
-use crate::certificates::authorities;
+use crate::certificates::authorities_or_systems;
 use headgate_core::path::normalise;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
@@ -43,7 +43,7 @@ impl Upstreams {
         let mut tls = None;
         Self::read(texts, &mut || match &tls {
             Some(config) => Ok(Arc::clone(config)),
-            None => Ok(tls.insert(tls_config(roots(ca)?)?).clone()),
+            None => Ok(tls.insert(tls_config(authorities_or_systems(ca)?)?).clone()),
         })
     }
 
@@ -160,18 +160,6 @@ fn tcp(rest: &str, default_port: u16) -> Result<Place, String> {
     }
     let port = port.map_or(Ok(default_port), str::parse).ok().filter(|port| *port > 0).ok_or_else(wrong_port)?;
     Ok(Place::Tcp(host.to_string(), port))
-}
-
-/// The authority given, else those of the system.
-fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
-    let Some(path) = ca else {
-        let mut roots = RootCertStore::empty();
-        for cert in rustls_native_certs::load_native_certs().certs {
-            let _ = roots.add(cert); // One that cannot be read is not trusted, and that is all.
-        }
-        return Ok(roots);
-    };
-    authorities(path)
 }
 
 fn tls_config(roots: RootCertStore) -> Result<Arc<ClientConfig>, String> {

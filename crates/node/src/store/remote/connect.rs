@@ -3,10 +3,10 @@
 use super::greeting::{ConnectError, Greeting, hello, read_hello, read_scripts, scripts};
 use super::resp::{NotResp, Reply, read_reply};
 use super::url::{Address, Login, TlsOptions};
-use crate::certificates::{authorities, certificates, told};
+use crate::certificates::{authorities_or_systems, certificates, told};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -52,16 +52,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> TaskStream for T {}
 
 /// What TLS connections go by.
 pub fn tls_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, String> {
-    let roots = match &options.ca {
-        Some(path) => authorities(path)?,
-        None => {
-            let mut roots = RootCertStore::empty();
-            for cert in rustls_native_certs::load_native_certs().certs {
-                let _ = roots.add(cert); // One that cannot be read is not trusted, and that is all.
-            }
-            roots
-        }
-    };
+    let roots = authorities_or_systems(options.ca.as_deref())?;
     let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
